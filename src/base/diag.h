@@ -45,6 +45,7 @@ typedef struct Diag {
     VEC(Message) messages;
     int nerror;
     int max_errors;        // further ones are counted, not kept; 0 means 20
+    bool dropping;         // the message before was not kept, so neither are its notes
 } Diag;
 
 void diag_init(Diag *d, Arena *a, Sources *s);
@@ -52,7 +53,9 @@ void diag_error(Diag *d, Loc loc, const char *fmt, ...) __attribute__((format(pr
 void diag_warning(Diag *d, Loc loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void diag_note(Diag *d, Loc loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));  // belongs to the message before
 void diag_report(Diag *d, Severity sev, Loc loc, const char *fmt, va_list ap);
-void diag_render(const Diag *d, Buf *out);      // all messages as text, carets included
+// All messages as text. Errors and warnings show their source line with a caret, notes only their place. A tab of the source
+// is kept in the caret's line, a long line is cut to a window around the caret, control characters show as '?'.
+void diag_render(const Diag *d, Buf *out);
 void diag_clear(Diag *d);
 
 #endif

@@ -31,7 +31,7 @@ DType dtype_from_name(const char *name);   // DT_NONE when unknown
 DType dtype_from_onnx(int64_t onnx);       // DT_NONE when unknown
 static inline bool dtype_is_float(DType t) { return dtypes[t].class == DC_FLOAT; }
 static inline bool dtype_is_int(DType t) { return dtypes[t].class == DC_INT || dtypes[t].class == DC_UINT; }
-int64_t dtype_bytes(DType t, int64_t nelem);   // storage of nelem elements; sub-byte types round up
+int64_t dtype_bytes(DType t, int64_t nelem);   // storage of nelem >= 0 elements; INT64_MAX if more
 static inline size_t dtype_size(DType t) { return (size_t)(dtypes[t].bits + 7) / 8; }
 
 // Conversions of one element in memory (aligned for its type). Floats round to nearest even; float to integer truncates and
