@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arenas as a chain of blocks that double in size. Blocks come zeroed from the system, so only memory that was handed out
-// before (and given back by a reset) has to be cleared again.
+// Arenas as a chain of blocks that double in size. Blocks come zeroed from the system, so only
+// memory that was handed out before (and given back by a reset) has to be cleared again.
 #include "base/arena.h"
 
 #include <stdio.h>
@@ -11,8 +11,8 @@ enum { ALIGN = 16, FIRST_BLOCK = 4096, LARGEST_BLOCK = 1 << 20 };
 
 struct ArenaBlock {
     ArenaBlock *older;
-    size_t size, used;      // of the bytes after this header
-    size_t fresh;           // bytes from here on were never handed out and are still zero
+    size_t size, used; // of the bytes after this header
+    size_t fresh;      // bytes from here on were never handed out and are still zero
     _Alignas(ALIGN) unsigned char data[];
 };
 
@@ -24,11 +24,12 @@ _Noreturn void arena_out_of_memory(Arena *a)
 
 static bool within_limit(const Arena *a, size_t more)
 {
-    return !a->limit_bytes
-        || (a->total_bytes <= a->limit_bytes && more <= a->limit_bytes - a->total_bytes);
+    return !a->limit_bytes ||
+           (a->total_bytes <= a->limit_bytes && more <= a->limit_bytes - a->total_bytes);
 }
 
-// A new block with room for `need` bytes: a large one if the limit and the system allow, else one that just fits.
+// A new block with room for `need` bytes: a large one if the limit and the system allow, else one
+// that just fits.
 static void add_block(Arena *a, size_t need)
 {
     size_t size = a->block ? a->block->size * 2 : FIRST_BLOCK;
@@ -74,6 +75,18 @@ void *arena_copy(Arena *a, const void *data, size_t size)
     void *p = arena_alloc(a, size);
     if (size) memcpy(p, data, size);
     return p;
+}
+
+void *arena_take(Arena *a, void *data, size_t size)
+{
+    jmp_buf *outer = a->nomem, full;
+    void *volatile copy = NULL;
+    a->nomem = &full;
+    if (!setjmp(full)) copy = arena_copy(a, data, size);
+    a->nomem = outer;
+    free(data);
+    if (!copy) arena_out_of_memory(a);
+    return copy;
 }
 
 char *arena_strdup(Arena *a, const char *s)

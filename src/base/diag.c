@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Places and messages. Line and column are computed only when a message is shown, from a table of line starts made then.
+// Places and messages. Line and column are computed only when a message is shown, from a table of
+// line starts made then.
 #include "base/diag.h"
 
 #include "base/util.h"
@@ -18,13 +19,13 @@ Source *sources_add(Sources *s, const char *name, const char *text, size_t size)
     source->size = size;
     source->base = base;
     VEC_PUSH(s->arena, &s->list, source);
-    s->next = base + (Loc)size + 1;    // the end of a text is a place too
+    s->next = base + (Loc)size + 1; // the end of a text is a place too
     return source;
 }
 
 static Source *source_of(const Sources *s, Loc loc)
 {
-    int low = 0, high = s->list.n;      // the last source with base <= loc is in [low - 1, high)
+    int low = 0, high = s->list.n; // the last source with base <= loc is in [low - 1, high)
     while (low < high) {
         int mid = low + (high - low) / 2;
         if (s->list.at[mid]->base <= loc) low = mid + 1;
@@ -108,7 +109,7 @@ void diag_note(Diag *d, Loc loc, const char *fmt, ...)
     va_end(ap);
 }
 
-static bool continues_char(char c)      // the second and later bytes of a UTF-8 character
+static bool continues_char(char c) // the second and later bytes of a UTF-8 character
 {
     return ((unsigned char)c & 0xC0) == 0x80;
 }

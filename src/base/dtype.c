@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The element type table and exact conversions. Narrow floats are rounded once, straight from double, in integer arithmetic.
+// The element type table and exact conversions. Narrow floats are rounded once, straight from
+// double, in integer arithmetic.
 #include "base/dtype.h"
 
 #include "base/util.h"
@@ -37,7 +38,8 @@ int64_t dtype_bytes(DType t, int64_t nelem)
     return mul_i64(nelem / 8, bits, &whole) && add_i64(whole, rest, &whole) ? whole : INT64_MAX;
 }
 
-// v rounded to nearest even as a float of 1 sign bit, `nexp` exponent bits and `nman` mantissa bits (nexp + nman == 15).
+// v rounded to nearest even as a float of 1 sign bit, `nexp` exponent bits and `nman` mantissa bits
+// (nexp + nman == 15).
 static inline uint16_t narrow(double v, int nexp, int nman)
 {
     uint64_t u;
@@ -45,23 +47,24 @@ static inline uint16_t narrow(double v, int nexp, int nman)
     uint16_t sign = (uint16_t)(u >> 63 << 15);
     int exponent = (int)(u >> 52 & 0x7FF);
     uint64_t mantissa = u & ((UINT64_C(1) << 52) - 1);
-    int top = (1 << nexp) - 1;                  // the exponent of infinity and NaN
+    int top = (1 << nexp) - 1; // the exponent of infinity and NaN
     uint16_t infinity = (uint16_t)(top << nman);
 
     if (exponent == 0x7FF) {
         if (!mantissa) return sign | infinity;
         uint16_t payload = (uint16_t)(mantissa >> (52 - nman));
-        return (uint16_t)(sign | infinity | 1 << (nman - 1) | payload);     // quiet
+        return (uint16_t)(sign | infinity | 1 << (nman - 1) | payload); // quiet
     }
-    int e = exponent - 1023 + (top >> 1);       // biased for the narrow type
+    int e = exponent - 1023 + (top >> 1); // biased for the narrow type
     if (e >= top) return sign | infinity;
     int drop = 52 - nman + (e < 1 ? 1 - e : 0); // a subnormal result loses more bits
-    if (drop > 53) return sign;                 // below half the smallest subnormal; so are doubles' own
+    if (drop > 53) return sign; // below half the smallest subnormal; so are doubles' own
     mantissa |= UINT64_C(1) << 52;
     uint64_t kept = mantissa >> drop, rest = mantissa & ((UINT64_C(1) << drop) - 1);
     uint64_t half = UINT64_C(1) << (drop - 1);
     if (rest > half || (rest == half && (kept & 1))) kept++;
-    // The leading 1 of a normal result adds one to the exponent field, and so does a carry out of the mantissa.
+    // The leading 1 of a normal result adds one to the exponent field, and so does a carry out of
+    // the mantissa.
     return (uint16_t)(sign | (uint16_t)(kept + ((uint64_t)(e < 1 ? 0 : e - 1) << nman)));
 }
 
@@ -97,7 +100,7 @@ uint16_t f32_to_bf16(float f)
 {
     uint32_t u;
     memcpy(&u, &f, sizeof u);
-    if ((u & 0x7FFFFFFF) > 0x7F800000) return (uint16_t)(u >> 16 | 0x40);   // NaN, made quiet
+    if ((u & 0x7FFFFFFF) > 0x7F800000) return (uint16_t)(u >> 16 | 0x40); // NaN, made quiet
     return (uint16_t)((u + 0x7FFF + (u >> 16 & 1)) >> 16);
 }
 
@@ -126,7 +129,8 @@ double dtype_load_f64(DType t, const void *p)
     }
 }
 
-// Truncates; outside [low, high] and for NaN as the header says. `end` is the first double above high.
+// Truncates; outside [low, high] and for NaN as the header says. `end` is the first double above
+// high.
 static int64_t saturate(double v, int64_t low, int64_t high, double end)
 {
     if (isnan(v)) return 0;
@@ -157,8 +161,12 @@ int64_t dtype_load_i64(DType t, const void *p)
     case DT_U16: return LOAD(uint16_t);
     case DT_U32: return LOAD(uint32_t);
     case DT_U64: return (int64_t)LOAD(uint64_t);
-    case DT_F16: case DT_BF16: case DT_F32: case DT_F64: return saturate_i64(dtype_load_f64(t, p));
-    case DT_NONE: case DT_COUNT: break;
+    case DT_F16:
+    case DT_BF16:
+    case DT_F32:
+    case DT_F64: return saturate_i64(dtype_load_f64(t, p));
+    case DT_NONE:
+    case DT_COUNT: break;
     }
     BUG("load of an element of type %d", (int)t);
 }
@@ -182,8 +190,8 @@ void dtype_store_f64(DType t, void *p, double v)
     dtype_store_i64(t, p, saturate(v, low, high, (double)high + 1));
 }
 
-// A double on the same side of every bf16 rounding boundary as v: beyond 53 bits, the lost bits only leave a mark in the last
-// kept one (rounding to odd: Boldo & Melquiond 2008).
+// A double on the same side of every bf16 rounding boundary as v: beyond 53 bits, the lost bits
+// only leave a mark in the last kept one (rounding to odd: Boldo & Melquiond 2008).
 static double to_odd(int64_t v)
 {
     uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
@@ -203,11 +211,14 @@ void dtype_store_i64(DType t, void *p, int64_t v)
     case DT_U16: STORE(uint16_t, v); return;
     case DT_U32: STORE(uint32_t, v); return;
     case DT_U64: STORE(uint64_t, v); return;
-    case DT_F16: STORE(uint16_t, narrow((double)v, 5, 10)); return;     // beyond 53 bits it is infinity anyway
+    case DT_F16:
+        STORE(uint16_t, narrow((double)v, 5, 10));
+        return; // beyond 53 bits it is infinity anyway
     case DT_BF16: STORE(uint16_t, narrow(to_odd(v), 8, 7)); return;
     case DT_F32: STORE(float, v); return;
     case DT_F64: STORE(double, v); return;
-    case DT_NONE: case DT_COUNT: break;
+    case DT_NONE:
+    case DT_COUNT: break;
     }
     BUG("store of an element of type %d", (int)t);
 }

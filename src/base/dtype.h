@@ -4,8 +4,8 @@
 #define HEALD_BASE_DTYPE_H
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef enum DTypeClass { DC_NONE, DC_BOOL, DC_INT, DC_UINT, DC_FLOAT } DTypeClass;
 
@@ -17,33 +17,43 @@ typedef enum DType {
 } DType;
 
 typedef struct DTypeInfo {
-    const char *name;       // in the language: "f32"
+    const char *name; // in the language: "f32"
     DTypeClass class;
-    int bits;               // of storage; below 8: packed, low bits first
-    DType acc;              // what sums of it accumulate in
-    const char *c, *cuda;   // spelling in generated code; storage type of f16/bf16 on the CPU is uint16_t
-    int onnx;               // TensorProto.DataType, 0: none
+    int bits;  // of storage; below 8: packed, low bits first
+    DType acc; // what sums of it accumulate in
+    // Spelling in generated code; the storage type of f16 and bf16 on the CPU is uint16_t.
+    const char *c, *cuda;
+    int onnx; // TensorProto.DataType, 0: none
 } DTypeInfo;
 
 extern const DTypeInfo dtypes[DT_COUNT];
 
-DType dtype_from_name(const char *name);   // DT_NONE when unknown
-DType dtype_from_onnx(int64_t onnx);       // DT_NONE when unknown
-static inline bool dtype_is_float(DType t) { return dtypes[t].class == DC_FLOAT; }
-static inline bool dtype_is_int(DType t) { return dtypes[t].class == DC_INT || dtypes[t].class == DC_UINT; }
-int64_t dtype_bytes(DType t, int64_t nelem);   // storage of nelem >= 0 elements; INT64_MAX if more
-static inline size_t dtype_size(DType t) { return (size_t)(dtypes[t].bits + 7) / 8; }
+DType dtype_from_name(const char *name); // DT_NONE when unknown
+DType dtype_from_onnx(int64_t onnx);     // DT_NONE when unknown
+static inline bool dtype_is_float(DType t)
+{
+    return dtypes[t].class == DC_FLOAT;
+}
+static inline bool dtype_is_int(DType t)
+{
+    return dtypes[t].class == DC_INT || dtypes[t].class == DC_UINT;
+}
+int64_t dtype_bytes(DType t, int64_t nelem); // storage of nelem >= 0 elements; INT64_MAX if more
+static inline size_t dtype_size(DType t)
+{
+    return (size_t)(dtypes[t].bits + 7) / 8;
+}
 
-// Conversions of one element in memory (aligned for its type). Floats round to nearest even; float to integer truncates and
-// saturates (NaN gives 0); integer to narrower integer wraps.
+// Conversions of one element in memory (aligned for its type). Floats round to nearest even; float
+// to integer truncates and saturates (NaN gives 0); integer to narrower integer wraps.
 double dtype_load_f64(DType t, const void *p);
-int64_t dtype_load_i64(DType t, const void *p);     // u64 keeps its bits
+int64_t dtype_load_i64(DType t, const void *p); // u64 keeps its bits
 void dtype_store_f64(DType t, void *p, double v);
 void dtype_store_i64(DType t, void *p, int64_t v);
 float f16_to_f32(uint16_t h);
 uint16_t f32_to_f16(float f);
 float bf16_to_f32(uint16_t h);
 uint16_t f32_to_bf16(float f);
-double f64_round_to(DType t, double v);             // v rounded to the values of t (floats)
+double f64_round_to(DType t, double v); // v rounded to the values of t (floats)
 
 #endif

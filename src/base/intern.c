@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hash tables with open addressing and linear probing, at most half full, over arrays kept in insertion order. A slot holds
-// index + 1; 0 is empty. Nothing is ever removed.
+// Hash tables with open addressing and linear probing, at most half full, over arrays kept in
+// insertion order. A slot holds index + 1; 0 is empty. Nothing is ever removed.
 #include "base/intern.h"
 
 #include "base/vec.h"
@@ -26,7 +26,7 @@ struct Interner {
     Arena *arena;
     VEC(Name) names;
     int *slot;
-    int nslot;          // a power of two
+    int nslot; // a power of two
 };
 
 // Slots for twice the present number: an empty table, to be filled again by the caller.
@@ -59,7 +59,8 @@ static Sym add_name(Interner *t, const char *s, size_t n, uint64_t hash)
     if (t->names.n >= t->nslot / 2) {
         int nslot = t->nslot;
         int *slot = more_slots(t->arena, &nslot);
-        for (int i = 0; i < t->names.n; i++) slot[first_free(slot, nslot, t->names.at[i].hash)] = i + 1;
+        for (int i = 0; i < t->names.n; i++)
+            slot[first_free(slot, nslot, t->names.at[i].hash)] = i + 1;
         t->slot = slot;
         t->nslot = nslot;
     }
@@ -75,7 +76,8 @@ Sym intern_n(Interner *t, const char *s, size_t n)
     uint64_t hash = hash_bytes(s, n, 0);
     for (int i = (int)(hash & (uint64_t)(t->nslot - 1)); t->slot[i]; i = (i + 1) & (t->nslot - 1)) {
         const Name *name = &t->names.at[t->slot[i] - 1];
-        if (name->hash == hash && name->size == n && (!n || !memcmp(name->text, s, n))) return name->text;
+        if (name->hash == hash && name->size == n && (!n || !memcmp(name->text, s, n)))
+            return name->text;
     }
     return add_name(t, s, n, hash);
 }
@@ -85,7 +87,8 @@ Sym intern(Interner *t, const char *s)
     return intern_n(t, s, strlen(s));
 }
 
-// Low bits of a pointer hardly vary; multiplying by 2^64 / phi spreads them upwards (Knuth, TAOCP 6.4).
+// Low bits of a pointer hardly vary; multiplying by 2^64 / phi spreads them upwards (Knuth,
+// TAOCP 6.4).
 static uint64_t hash_pointer(const void *p)
 {
     uint64_t h = (uint64_t)(uintptr_t)p * 0x9E3779B97F4A7C15u;
@@ -123,7 +126,8 @@ void map_put(Arena *a, Map *m, const void *key, void *value)
     if (m->n >= m->nslot / 2) {
         int nslot = m->nslot;
         int *slot = more_slots(a, &nslot);
-        for (int i = 0; i < m->n; i++) slot[first_free(slot, nslot, hash_pointer(m->entry[i].key))] = i + 1;
+        for (int i = 0; i < m->n; i++)
+            slot[first_free(slot, nslot, hash_pointer(m->entry[i].key))] = i + 1;
         m->slot = slot;
         m->nslot = nslot;
     }

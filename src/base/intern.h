@@ -5,7 +5,7 @@
 
 #include "base/arena.h"
 
-typedef const char *Sym;   // 0-terminated; compare by pointer within one table; NULL is "no name"
+typedef const char *Sym; // 0-terminated; compare by pointer within one table; NULL is "no name"
 
 typedef struct Interner Interner;
 Interner *interner_new(Arena *a);
@@ -17,16 +17,16 @@ typedef struct Map {
     struct MapEntry {
         const void *key;
         void *value;
-    } *entry;              // entry[0..n): in insertion order
+    } * entry; // entry[0..n): in insertion order
     int n, cap;
     int *slot;
     int nslot;
 } Map;
 
-void *map_get(const Map *m, const void *key);                     // NULL when absent
+void *map_get(const Map *m, const void *key); // NULL when absent
 bool map_has(const Map *m, const void *key);
-void map_put(Arena *a, Map *m, const void *key, void *value);     // replaces
+void map_put(Arena *a, Map *m, const void *key, void *value); // replaces
 
-uint64_t hash_bytes(const void *data, size_t size, uint64_t seed);   // XXH3
+uint64_t hash_bytes(const void *data, size_t size, uint64_t seed); // XXH3
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files and folders. The rule throughout: let go of descriptors first, then make the message, since making one may long-jump.
+// Files and folders. The rule throughout: let go of descriptors first, then make the message, since
+// making one may long-jump.
 #include "base/os.h"
 
 #include "base/util.h"
@@ -31,10 +32,11 @@ static int open_for_reading(const char *path, int *fd, struct stat *st)
     return error;
 }
 
-// All that can be read from fd, in memory from malloc with a 0 after it. `expected` is a guess of the size.
+// All that can be read from fd, in memory from malloc with a 0 after it. `expected` is a guess of
+// the size.
 static int slurp(int fd, size_t expected, char **data, size_t *size)
 {
-    size_t cap = expected + 2, n = 0;   // room for the 0 and for seeing the end without growing
+    size_t cap = expected + 2, n = 0; // room for the 0 and for seeing the end without growing
     char *buffer = malloc(cap);
     int error = buffer ? 0 : ENOMEM;
     while (!error) {
@@ -72,7 +74,7 @@ static int map_file(const char *path, FileMap *out)
         void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         error = p == MAP_FAILED ? errno : 0;
         if (!error) *out = (FileMap){p, (size_t)st.st_size, true};
-    } else {    // pipes, devices, and files under /proc, whose size is not known
+    } else { // pipes, devices, and files under /proc, whose size is not known
         char *data;
         size_t size;
         error = slurp(fd, 0, &data, &size);
@@ -96,19 +98,6 @@ void file_unmap(FileMap *m)
     *m = (FileMap){0};
 }
 
-// A copy of malloc'ed data in the arena. The data is freed even when the arena is full and jumps.
-static char *move_to_arena(Arena *a, char *data, size_t size)
-{
-    jmp_buf *outer = a->nomem, full;
-    char *volatile copy = NULL;
-    a->nomem = &full;
-    if (!setjmp(full)) copy = arena_copy(a, data, size);
-    a->nomem = outer;
-    free(data);
-    if (!copy) arena_out_of_memory(a);
-    return copy;
-}
-
 const char *file_read(Arena *a, const char *path, char **text, size_t *size)
 {
     int fd;
@@ -122,7 +111,7 @@ const char *file_read(Arena *a, const char *path, char **text, size_t *size)
         close(fd);
     }
     if (error) return complaint(a, path, error);
-    *text = move_to_arena(a, data, *size + 1);
+    *text = arena_take(a, data, *size + 1);
     return NULL;
 }
 
@@ -148,11 +137,14 @@ static int write_to(const char *path, int flags, const void *data, size_t size, 
     return error;
 }
 
-// So that the rename itself survives a power cut. A file system that cannot do this is no failure of the write.
+// So that the rename itself survives a power cut. A file system that cannot do this is no failure
+// of the write.
 static void sync_folder_of(Arena *a, const char *path)
 {
     const char *slash = strrchr(path, '/');
-    const char *folder = !slash ? "." : slash == path ? "/" : arena_strndup(a, path, (size_t)(slash - path));
+    const char *folder = !slash          ? "."
+                         : slash == path ? "/"
+                                         : arena_strndup(a, path, (size_t)(slash - path));
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return;
     fsync(fd);
@@ -161,16 +153,16 @@ static void sync_folder_of(Arena *a, const char *path)
 
 const char *file_write_atomic(Arena *a, const char *path, const void *data, size_t size)
 {
-    static atomic_uint counter;     // makes names differ between the threads of one process
+    static atomic_uint counter; // makes names differ between the threads of one process
     struct stat st;
     if (!stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
         return complaint(a, path, write_to(path, 0, data, size, false));
     }
     for (;;) {
-        const char *temporary = arena_printf(a, "%s.%ld.%u.tmp", path, (long)getpid(),
-            atomic_fetch_add(&counter, 1));
+        const char *temporary =
+            arena_printf(a, "%s.%ld.%u.tmp", path, (long)getpid(), atomic_fetch_add(&counter, 1));
         int error = write_to(temporary, O_CREAT | O_EXCL, data, size, true);
-        if (error == EEXIST) continue;      // left by a process that was killed and had our id
+        if (error == EEXIST) continue; // left by a process that was killed and had our id
         if (!error && rename(temporary, path)) error = errno;
         if (error) {
             unlink(temporary);
@@ -217,7 +209,7 @@ static int remove_inside(int fd)
         if (sub < 0 && errno != ENOTDIR && errno != ELOOP) error = errno;
         if (sub >= 0) error = remove_inside(sub);
         if (!error && unlinkat(fd, e->d_name, sub >= 0 ? AT_REMOVEDIR : 0)) error = errno;
-        if (error == ENOENT) error = 0;     // another process was faster
+        if (error == ENOENT) error = 0; // another process was faster
     }
     if (!error) error = errno;
     closedir(dir);

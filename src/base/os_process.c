@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Child processes, clocks and cores. A child gets a process group of its own, so that a timeout also ends what it started
-// (a compiler driver's passes). Linux is assumed here and only here: pipe2 and sched_getaffinity.
+// Child processes, clocks and cores. A child gets a process group of its own, so that a timeout
+// also ends what it started (a compiler driver's passes). Linux is assumed here and only here:
+// pipe2 and sched_getaffinity.
 #undef _GNU_SOURCE
 #define _GNU_SOURCE
 #include "base/os.h"
@@ -25,14 +26,15 @@ enum { OUTPUT_LIMIT = 1 << 20, LOOK_EVERY_MS = 20 };
 
 typedef struct Child {
     pid_t pid;
-    int fd;                 // read end of its output
-    bool ended, closed;     // the process ended; its output did
-    int status;             // of waitpid
-    char *output;           // OUTPUT_LIMIT + 1 bytes
+    int fd;             // read end of its output
+    bool ended, closed; // the process ended; its output did
+    int status;         // of waitpid
+    char *output;       // OUTPUT_LIMIT + 1 bytes
     size_t size;
 } Child;
 
-// 0 or an errno. The child's standard input is /dev/null, both its outputs are the pipe, its signals are as at login.
+// 0 or an errno. The child's standard input is /dev/null, both its outputs are the pipe, its
+// signals are as at login.
 static int spawn(const char *const *argv, int output, pid_t *pid)
 {
     posix_spawn_file_actions_t files;
@@ -53,8 +55,8 @@ static int spawn(const char *const *argv, int output, pid_t *pid)
     posix_spawnattr_setsigmask(&attr, &none);
     posix_spawnattr_setsigdefault(&attr, &all);
     posix_spawnattr_setpgroup(&attr, 0);
-    posix_spawnattr_setflags(&attr,
-        POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                                        POSIX_SPAWN_SETPGROUP);
     if (!error) error = posix_spawnp(pid, argv[0], &files, &attr, (char *const *)argv, environ);
     posix_spawnattr_destroy(&attr);
     posix_spawn_file_actions_destroy(&files);
@@ -63,7 +65,7 @@ static int spawn(const char *const *argv, int output, pid_t *pid)
 
 static int start(Child *c, const char *const *argv)
 {
-    int ends[2];
+    int ends[2] = {-1, -1};
     c->output = malloc(OUTPUT_LIMIT + 1);
     if (!c->output) return ENOMEM;
     int error = pipe2(ends, O_CLOEXEC) ? errno : 0;
@@ -93,8 +95,9 @@ static void look_whether_ended(Child *c)
     c->ended = got == c->pid || (got < 0 && errno != EINTR);
 }
 
-// Follows the child until it ends or `deadline` (0: never) passes; false in the latter case. Usually its output closes just
-// before it ends. If it ends with the pipe open, a process it left behind holds it: take what is there and go.
+// Follows the child until it ends or `deadline` (0: never) passes; false in the latter case.
+// Usually its output closes just before it ends. If it ends with the pipe open, a process it left
+// behind holds it: take what is there and go.
 static bool follow(Child *c, int64_t deadline)
 {
     for (;;) {
@@ -116,19 +119,6 @@ static int wait_status(const Child *c)
     return WEXITSTATUS(c->status);
 }
 
-static char *output_to_arena(Arena *a, Child *c)
-{
-    jmp_buf *outer = a->nomem, full;
-    char *volatile copy = NULL;
-    a->nomem = &full;
-    c->output[c->size] = 0;
-    if (!setjmp(full)) copy = arena_copy(a, c->output, c->size + 1);
-    a->nomem = outer;
-    free(c->output);
-    if (!copy) arena_out_of_memory(a);
-    return copy;
-}
-
 const char *process_run(Arena *a, const char *const *argv, int timeout_ms, ProcessResult *out)
 {
     Child c = {0};
@@ -145,7 +135,8 @@ const char *process_run(Arena *a, const char *const *argv, int timeout_ms, Proce
     close(c.fd);
     out->exit_status = wait_status(&c);
     out->output_size = c.size;
-    out->output = output_to_arena(a, &c);
+    c.output[c.size] = 0;
+    out->output = arena_take(a, c.output, c.size + 1);
     return NULL;
 }
 

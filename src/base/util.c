@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// The one place that writes to stderr by itself: the process is about to abort, and nobody is left to hand a message to.
+// The one place that writes to stderr by itself: the process is about to abort, and nobody is left
+// to hand a message to.
 _Noreturn void heald_bug(const char *file, int line, const char *fmt, ...)
 {
     va_list ap;
