@@ -13,6 +13,9 @@ sources=$(git ls-files src include tests bench tools | grep -E '\.[ch]$' | grep 
 if ! $tool --version 2>/dev/null | grep -q 'version 14\.'; then
     echo "not ok 1 - clang-format 14 is needed to check the format"
     status=1
+elif [ -z "$sources" ]; then
+    echo "not ok 1 - git lists no sources here"
+    status=1
 elif [ "${1:-}" = --fix ]; then
     xargs -r $tool -i <<<"$sources"
 elif xargs -r $tool --dry-run -Werror --ferror-limit=3 <<<"$sources" 2>&1; then

@@ -33,7 +33,7 @@ while read -r level package probe; do
         build:build | test:build | test:test | ci:build | ci:test | ci:ci) ;;
         *) continue ;;
     esac
-    bash -c "$probe" >/dev/null 2>&1 || missing+=("$package")
+    bash -c "$probe" </dev/null >/dev/null 2>&1 || missing+=("$package")
 done <<<"$table"
 [ ${#missing[@]} -eq 0 ] && exit 0
 
