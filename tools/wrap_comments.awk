@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Wraps lines that are only a "//" comment at 100 columns. What does not fit moves to the next line of
 # the same paragraph (same indentation, no list item, no "name: ..." row), or to a line of its own.
-function is_row(text,    colon)
+# A list item, or in an indented block a line that starts with a name and a colon.
+function is_row(pre, text,    colon)
 {
     colon = index(text, ": ")
-    return text ~ /^- / || text ~ /^[^ ].*:  / || (colon > 0 && colon < 22)
+    return text ~ /^- / || text ~ /^[^ ].*:  / || (colon > 0 && colon < 22 && pre ~ /\/\/  /)
 }
 
 function flush_rest()
@@ -27,7 +28,7 @@ function emit(pre, text,    room, cut)
     print pre substr(text, 1, cut - 1)
     rest = substr(text, cut + 1)
     prefix = pre
-    if (is_row(text)) prefix = pre "  "
+    if (is_row(pre, text)) prefix = pre "  "
 }
 
 {
@@ -38,7 +39,7 @@ function emit(pre, text,    room, cut)
     }
     pre = substr($0, 1, RLENGTH)
     text = substr($0, RLENGTH + 1)
-    if (rest != "" && pre == prefix && !is_row(text)) {
+    if (rest != "" && pre == prefix && !is_row(pre, text)) {
         text = rest " " text
         rest = ""
     }
