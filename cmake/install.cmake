@@ -5,11 +5,11 @@ include(CMakePackageConfigHelpers)
 
 if(TARGET heald)
   install(TARGETS heald RUNTIME)
-  # The man page and the completions come from the option table of the command itself.
+  # The man page comes from the option table of the command itself.
   install(CODE "
     execute_process(COMMAND $<TARGET_FILE:heald> --man RESULT_VARIABLE status
       OUTPUT_VARIABLE page ERROR_QUIET)
-    if(status EQUAL 0)
+    if(status EQUAL 0 AND page MATCHES \"^[.]TH \")
       set(dir \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_MANDIR}/man1\")
       file(WRITE \"\${dir}/heald.1\" \"\${page}\")
       message(STATUS \"Installing: \${dir}/heald.1\")

@@ -7,6 +7,7 @@ set -uo pipefail
 build=$1
 shift
 log=$build/tests.log
+rm -rf "$build/test-cache"   # kernels that an older build of the compiler left
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 
 # ThreadSanitizer wants its shadow where some kernels put randomised mappings.
