@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// From declarations to kernel IR by partial evaluation: what is known is computed, what is not becomes IR, ops are inlined where a kernel loads
+// and stores its parameters.
+//
+// A group of ops is described by Tensors: leaves (memory), applications of ops to tensors, and the anchor's results (holes) that epilogue ops
+// read. instance_kernel then instantiates a template on them. The same machinery infers shapes: apply an op, look at its results.
+#ifndef HEALD_LANG_INSTANTIATE_H
+#define HEALD_LANG_INSTANTIATE_H
+
+#include "lang/value.h"
+
+typedef struct Env Env;
+typedef struct OpInst OpInst;
+
+// A tensor as the language sees it.
+struct Tensor {
+    Sym name;
+    DType type;
+    int rank;
+    Value *dims;             // (rank) V_INT, or V_EXPR over dimension variables
+    Buffer *buf;             // a leaf: memory of the kernel
+    const OpInst *producer;  // or a result of an op, computed where it is loaded
+    int output;
+    const Node *let;         // or an indexed let of an op's body, with
+    Env *env;                //   where it was written
+    bool is_hole;            // or an anchor's result that epilogue ops read: while stored, its element is
+    Value hole;              //   this
+    int64_t align_bytes;     // known alignment of a leaf; 0: its dtype's
+    struct Epilogue *epilogue;   // a kernel's result: where its elements go
+};
+
+// An op applied: inputs and attributes bound, results typed.
+struct OpInst {
+    const Node *decl;
+    Env *env;
+    Tensor **results;
+    int nresult;
+};
+
+typedef struct Epilogue {    // of one kernel result
+    Tensor *hole;            // what `outputs` read; has the result's type and dims. NULL: the result is stored as it is in outputs[0]
+    Tensor **outputs;        // computed from the hole at the element with the same row-major position, or the same index where dims are equal
+    Buffer **memory;         // (noutput) where each goes
+    int noutput;
+} Epilogue;
+
+typedef struct Instance {
+    Arena *arena;
+    const Library *library;
+    Diag *diag;
+    Kernel *kernel;
+    struct Eval *eval;       // private
+} Instance;
+
+// An empty kernel for `target`. The arena outlives it.
+Instance *instance_new(Arena *a, const Library *l, const Target *target, Diag *d);
+
+// A dynamic dimension of the kernel, with what is known about it (lo <= value <= hi, divisor divides it).
+Value instance_dim(Instance *in, const char *name, int64_t lo, int64_t hi, int64_t divisor);
+
+// A leaf: memory passed to the kernel. They become Kernel.params in order of creation; outputs after inputs.
+Tensor *instance_input(Instance *in, const char *name, DType type, int rank, const Value *dims);
+Buffer *instance_output(Instance *in, const char *name, DType type, int rank, const Value *dims);
+Tensor *instance_hole(Instance *in, const char *name, DType type, int rank, const Value *dims);
+
+// Applies an op. args: one for each parameter, V_TENSOR, V_NONE where left out (trailing ones may be missing), a V_TUPLE of tensors for a variadic one.
+// attrs: Sym -> Value*, checked and completed by defaults. NULL with diagnostics at `loc` (wrong types, shapes that do not fit: they name the op and the
+// shapes), with notes in the declaration.
+OpInst *op_apply(Instance *in, Loc loc, const Node *op, int narg, const Value *args, const Map *attrs);
+
+// One way to schedule: names of tune entries and their values. Missing ones take their default.
+typedef struct Choices {
+    int n;
+    Sym *name;
+    Value *value;
+} Choices;
+
+// Instantiates a template on inputs (one Value a parameter, as in op_apply), results (one Epilogue a result) and attributes. in->kernel is complete
+// after it. False with diagnostics; when a schedule choice does not fit, the reason is among them.
+bool instance_kernel(Instance *in, const Node *kernel, int narg, const Value *args, const Map *attrs, const Epilogue *results, int nresult,
+                     const Choices *choices);
+
+// An op of serial form as a kernel of its own: one block that runs its body.
+bool instance_serial(Instance *in, const Node *op, int narg, const Value *args, const Map *attrs, Buffer *const *outputs, int noutput);
+
+// All combinations of a template's tune entries up to a level (0, 1 or 2), the default one first. Values may use attributes and the device.
+// False with diagnostics.
+bool kernel_choices(Instance *in, const Node *kernel, int level, Choices **out, int *n);
+void choices_print(const Choices *c, Buf *out);          // "mr = 6, nv = 2"
+
+// One expression without tensors, such as a mapping or layout for `heald map`. V_NONE with diagnostics.
+Value evaluate_expression(Arena *a, const Library *l, const Target *target, const Node *expr, Diag *d);
+
+#endif

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The language: text to declarations, and declarations to kernel IR.
+#ifndef HEALD_LANG_LANG_H
+#define HEALD_LANG_LANG_H
+
+#include "ir/kernel.h"
+
+// Parses one source into a FILE node. NULL if and only if an error was reported.
+Node *parse_file(Arena *a, Interner *names, const Source *source, Diag *d);
+// One expression, for options and `heald map`; the source must hold nothing else.
+Node *parse_expression(Arena *a, Interner *names, const Source *source, Diag *d);
+// Text of a tree of form T; parsing it gives an equal tree.
+void lang_print(const Node *n, Buf *out);
+
+// All declarations by name, from several files; a later file may replace a declaration of an earlier one (HEALD_PATH), twice in one file is an error.
+typedef struct Library {
+    Arena *arena;
+    Interner *names;
+    Sources *sources;
+    Map ops, fns, constants;        // Sym -> declaration Node
+    Map kernels;                    // Sym -> declaration Node
+    Map implementers;               // op Sym -> VEC of KERNEL declarations (KernelList *), in order of declaration
+    VEC(Node *) rules;
+    Map graphs;
+} Library;
+typedef VEC(Node *) KernelList;
+
+void library_init(Library *l, Arena *a, Interner *names, Sources *sources);
+bool library_add(Library *l, Node *file, Diag *d);
+
+#endif
