@@ -19,8 +19,8 @@ int pool_size(const Pool *p);
 
 // Hands out all tasks in [0, ntask) in chunks and returns when all are done; the caller works too,
 // as worker 0. What was written before the call is visible to fn, and what fn wrote is visible
-// after. Calls from several threads take turns. A call from inside a worker runs serially as that
-// worker.
+// after. Calls from several threads take turns. A call from inside a worker, of this pool or of
+// another, runs serially with the number of that worker.
 void pool_run(Pool *p, int64_t ntask, PoolFn *fn, void *user);
 
 #endif
