@@ -29,6 +29,10 @@ fuzz: build/fuzz/build.ninja
 	@cmake --build build/fuzz
 	@tools/run_fuzz.sh build/fuzz $(SECONDS_PER_FUZZER)
 
+coverage: build/coverage/build.ninja
+	@cmake --build build/coverage
+	@tools/coverage.sh build/coverage
+
 format:
 	@tools/check_format.sh --fix
 
@@ -43,4 +47,4 @@ clean:
 
 # Build files are kept although they are only steps on the way.
 .SECONDARY:
-.PHONY: all demo test asan tsan fuzz format layering install clean
+.PHONY: all demo test asan tsan fuzz coverage format layering install clean

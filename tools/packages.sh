@@ -24,8 +24,8 @@ ci       clang                   command -v clang
 ci       llvm                    command -v llvm-symbolizer
 ci       clang-format            command -v clang-format
 ci       libopenblas-dev         pkg-config --exists openblas
-ci       libprotobuf-c-dev       pkg-config --exists libprotobuf-c
-ci       protobuf-c-compiler     command -v protoc-c
+test     libprotobuf-c-dev       pkg-config --exists libprotobuf-c
+test     protobuf-c-compiler     command -v protoc-c
 '
 missing=()
 while read -r level package probe; do

@@ -23,6 +23,7 @@ targets=()
 for target in "$build"/fuzz_*; do
     [ -f "$target" ] && [ -x "$target" ] && targets+=("$target")
 done
+[ ${#targets[@]} -gt 0 ] || { echo "no fuzz target in $build"; failed=1; }
 # As many at a time as there are cores.
 width=$(nproc)
 for ((i = 0; i < ${#targets[@]}; i += width)); do
