@@ -65,6 +65,27 @@ if(HEALD_TESTS AND unit_sources)
   endforeach()
 endif()
 
+# ---- the ONNX reader against protobuf-c, where that is installed ------------------------------------
+find_program(PROTOC_C protoc-c)
+pkg_check_modules(protobuf_c IMPORTED_TARGET libprotobuf-c)
+if(HEALD_TESTS AND TARGET heald_frontends AND PROTOC_C AND protobuf_c_FOUND)
+  set(proto ${PROJECT_BINARY_DIR}/onnx_subset)
+  add_custom_command(
+    OUTPUT ${proto}.pb-c.c ${proto}.pb-c.h
+    COMMAND ${PROTOC_C} --proto_path=${PROJECT_SOURCE_DIR}/tests/unit
+      --c_out=${PROJECT_BINARY_DIR} onnx_subset.proto
+    DEPENDS tests/unit/onnx_subset.proto
+    VERBATIM)
+  add_executable(test_onnx_protobuf tests/unit/onnx_protobuf.c ${proto}.pb-c.c ${proto}.pb-c.h)
+  set_source_files_properties(${proto}.pb-c.c PROPERTIES COMPILE_OPTIONS -w)
+  heald_link_rooms(test_onnx_protobuf ${PROJECT_SOURCE_DIR}/tests/unit/onnx_protobuf.c)
+  target_include_directories(test_onnx_protobuf PRIVATE ${PROJECT_BINARY_DIR})
+  target_link_libraries(test_onnx_protobuf PRIVATE PkgConfig::cmocka PkgConfig::protobuf_c)
+  heald_register(test_onnx_protobuf unit test_onnx_protobuf)
+elseif(HEALD_TESTS)
+  message(STATUS "test_onnx_protobuf is left out: it needs protoc-c and libprotobuf-c")
+endif()
+
 # ---- fuzz targets: libFuzzer with preset fuzz, else a replay of the corpus -------------------------
 file(GLOB fuzz_sources CONFIGURE_DEPENDS tests/fuzz/fuzz_*.c)
 foreach(source IN LISTS fuzz_sources)

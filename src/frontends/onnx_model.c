@@ -300,7 +300,7 @@ static const char *parse(Arena *a, const char *name, const uint8_t *data, size_t
                          void *out)
 {
     OnnxSource *source = NEW(a, OnnxSource);
-    *source = (OnnxSource){.name = arena_strdup(a, name), .data = data, .size = size};
+    *source = (OnnxSource){.name = arena_strdup(a, name), .data = data, .size = size, .arena = a};
     Reader r = {a, source, NULL};
     WireField whole = {.start = data, .data = data, .size = size};
     return read_message(&r, message, &whole, 1, out) ? NULL : r.error;

@@ -21,6 +21,7 @@ typedef struct OnnxSource {
     const char *name;    // as shown to the user
     const uint8_t *data; // borrowed
     size_t size;
+    Arena *arena;                  // of the structs
     struct OnnxExternal *external; // files with tensor data that are mapped so far
 } OnnxSource;
 
@@ -237,8 +238,8 @@ bool onnx_same_domain(const char *a, const char *b);
 const OnnxFunction *onnx_function(const OnnxModel *m, const OnnxNode *call);
 
 // The elements of a tensor, row-major in host order. *data is aligned for *dtype and lies in the
-// source's bytes, in a mapped external file (looked for below model_dir, NULL: refused) or in `a`,
-// which must live as long as the model. dims has room for ONNX_MAX_RANK.
+// source's bytes, in a mapped external file (looked for below model_dir, NULL: refused) or in `a`.
+// dims has room for ONNX_MAX_RANK.
 // NULL on success, otherwise a message in `a` naming file, place and tensor.
 const char *onnx_tensor_decode(Arena *a, const OnnxTensor *t, const char *model_dir, DType *dtype,
                                int64_t *dims, int *rank, const void **data);

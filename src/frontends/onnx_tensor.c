@@ -224,8 +224,8 @@ static const OnnxExternal *open_external(Decoder *d, const char *model_dir, cons
     for (OnnxExternal *e = source->external; e; e = e->next) {
         if (!strcmp(e->path, path)) return e;
     }
-    OnnxExternal *e = NEW(d->arena, OnnxExternal);
-    e->path = arena_strdup(d->arena, path);
+    OnnxExternal *e = NEW(source->arena, OnnxExternal);
+    e->path = arena_strdup(source->arena, path);
     const char *error = file_map(d->arena, path, &e->map);
     if (error) {
         fail(d, "%s", error);
