@@ -11,7 +11,7 @@
 
 #include "base/vec.h"
 
-enum { LAYOUT_MAX_RANK = 8 };
+enum { LAYOUT_MAX_RANK = 8, LAYOUT_MAX_PARTS = 64 };
 
 typedef enum LayoutKind {
     LAYOUT_STRIDED, LAYOUT_LOCAL, LAYOUT_COMPOSE, LAYOUT_CONCAT, LAYOUT_SWIZZLE, LAYOUT_PERMUTE, LAYOUT_RESHAPE
@@ -26,7 +26,8 @@ typedef struct Layout {
     const struct Layout *outer, *inner;   // compose, concat: both; others: outer is the base
     int dim, by, log_step;                // swizzle
     int perm[LAYOUT_MAX_RANK];            // permute: index k of this layout is index perm[k] of the base
-} Layout;                                 // immutable, in an arena
+    int nparts;                           // nodes of this tree, at most LAYOUT_MAX_PARTS
+} Layout;                                 // immutable, in an arena; compositions and concatenations lean left
 
 // Each returns NULL with *why set on nonsense (see mapping.h).
 const Layout *layout_row_major(Arena *a, int rank, const int64_t *shape, const char **why);
@@ -40,9 +41,10 @@ const Layout *layout_swizzle(Arena *a, const Layout *base, int dim, int by, int 
 const Layout *layout_permute(Arena *a, const Layout *base, const int *perm, const char **why);
 const Layout *layout_reshape(Arena *a, const Layout *base, int rank, const int64_t *shape, const char **why);
 
+// Every index must lie in the shape.
 int64_t layout_index(const Layout *l, const int64_t *index);
 bool layout_injective(const Layout *l);        // by construction where known, else by enumeration (size <= 2^20), else false
 bool layout_equal(const Layout *a, const Layout *b);
-void layout_print(const Layout *l, Buf *out);
+void layout_print(const Layout *l, Buf *out);   // "row_major(8, 4).swizzle(1)", as the language reads it
 
 #endif

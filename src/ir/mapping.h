@@ -13,7 +13,7 @@
 
 #include "base/vec.h"
 
-enum { MAPPING_MAX_RANK = 8 };
+enum { MAPPING_MAX_RANK = 8, MAPPING_MAX_PARTS = 64 };
 
 typedef enum MappingKind { MAP_SPATIAL, MAP_REPEAT, MAP_COMPOSE, MAP_PROJECT, MAP_CUSTOM } MappingKind;
 
@@ -34,10 +34,12 @@ typedef struct Mapping {
     const struct Mapping *outer, *inner; // compose: both; project: outer is the base
     struct Node *function;               // custom: tuple of index expressions
     struct Node *worker_var;             // custom: the N_VAR the expressions use
-} Mapping;                               // immutable, in an arena
+    int nparts;                          // nodes of this tree, at most MAPPING_MAX_PARTS
+} Mapping;                               // immutable, in an arena; compositions lean left, so (f * g) * h and f * (g * h) are equal
 
 // Each returns NULL with *why set to a message when the request makes no sense: rank outside 1..8, extent < 1, ranks no permutation,
-// unequal ranks in a composition, sizes that overflow.
+// unequal ranks in a composition, sizes that overflow, more parts than MAPPING_MAX_PARTS. An attribute LOOP_DEFAULT becomes LOOP_UNROLL_FULL
+// below 4 and LOOP_PLAIN otherwise.
 const Mapping *mapping_spatial(Arena *a, int rank, const int64_t *shape, const int *order, const char **why);  // order NULL: row-major
 const Mapping *mapping_repeat(Arena *a, int rank, const int64_t *shape, const int *order, const LoopAttr *attr, const char **why);
 const Mapping *mapping_compose(Arena *a, const Mapping *outer, const Mapping *inner, const char **why);
@@ -49,6 +51,9 @@ const Mapping *mapping_auto_predicated(Arena *a, int rank, const int64_t *shape,
 
 // Task `task` (0 .. ntask) of worker w, which must be in [0, nworker), into index[rank]. Custom mappings: false (ask the interpreter).
 bool mapping_task(const Mapping *m, int64_t w, int64_t task, int64_t *index);
+// The same, with `custom` asked for the one task of each custom part (worker in range); false if it says so.
+typedef bool MappingCustomFn(void *user, const Mapping *custom, int64_t w, int64_t *index);
+bool mapping_task_with(const Mapping *m, int64_t w, int64_t task, int64_t *index, MappingCustomFn *custom, void *user);
 bool mapping_equal(const Mapping *a, const Mapping *b);
 void mapping_print(const Mapping *m, Buf *out);   // "spatial(4, 2) * repeat(2, 2)", as the language reads it
 
