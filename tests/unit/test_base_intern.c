@@ -74,7 +74,7 @@ static void map_tells_null_from_absent(void **state)
     UNUSED(state);
     Arena a = {0};
     Map m = {0};
-    int x;
+    int x = 0;
     map_put(&a, &m, &x, NULL);
     map_put(&a, &m, NULL, &x);
     assert_true(map_has(&m, &x));
