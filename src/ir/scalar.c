@@ -196,7 +196,7 @@ static double float_mod(DType type, double a, double b)
 {
     double r = fmod(a, b); // exact, so double serves every type
     if (r == 0) return copysign(0, b);
-    if (isnan(r) || signbit(r) == signbit(b)) return r;
+    if (isnan(r) || !signbit(r) == !signbit(b)) return r;
     return type == DT_F64 ? r + b : (double)((float)r + (float)b);
 }
 

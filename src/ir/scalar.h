@@ -16,11 +16,12 @@ typedef struct Scalar {
 
 enum { SCALAR_MAX_OPERANDS = 3 };
 
-Scalar scalar_int(DType type, int64_t v);    // an integer or bool type; v wraps into it
-Scalar scalar_float(DType type, double v);   // a float type; v is rounded to it
+Scalar scalar_int(DType type, int64_t v);  // an integer or bool type; v wraps into it
+Scalar scalar_float(DType type, double v); // a float type; v is rounded to it
 Scalar scalar_load(DType type, const void *p);
 void scalar_store(const Scalar *s, void *p); // p: memory of an element of s->type
-bool scalar_bits_equal(const Scalar *a, const Scalar *b); // same type and bits; any two NaNs are equal
+bool scalar_bits_equal(const Scalar *a,
+                       const Scalar *b); // same type and bits; any two NaNs are equal
 
 // The operator `kind` (ADD .. LE, NEG, NOT, BNOT, SELECT, CAST, BITCAST) of kernel IR on one lane.
 // `type` is the result's type. LAND, LOR and SELECT take operands already evaluated. False if the
