@@ -35,8 +35,8 @@ static void do_tasks(void *user, int64_t begin, int64_t end, int worker)
     atomic_fetch_sub(&job->inside[worker], 1);
 }
 
-// Whether each of ntask tasks is done once. Asserts nothing, since a failed assertion may not leave a
-// thread other than the first.
+// Whether each of ntask tasks is done once. Asserts nothing, since a failed assertion may not leave
+// a thread other than the first.
 static bool runs_well(Pool *p, int64_t ntask)
 {
     Job job = {.pool = p, .ntask = ntask, .done = calloc((size_t)ntask + 1, 1)};
