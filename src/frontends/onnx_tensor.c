@@ -121,26 +121,13 @@ static const void *from_raw(Decoder *d, const uint8_t *raw)
     return copy;
 }
 
-static bool store_element(Decoder *d, void *to, uint64_t bits)
+static void store_element(DType dtype, void *to, uint64_t bits)
 {
-    switch (dtype_size(d->dtype)) {
-    case 1: {
-        uint8_t v = d->dtype == DT_BOOL ? bits != 0 : (uint8_t)bits;
-        memcpy(to, &v, sizeof v);
-        return true;
-    }
-    case 2: {
-        uint16_t v = (uint16_t)bits;
-        memcpy(to, &v, sizeof v);
-        return true;
-    }
-    case 4: {
-        uint32_t v = (uint32_t)bits;
-        memcpy(to, &v, sizeof v);
-        return true;
-    }
-    default: memcpy(to, &bits, sizeof bits); return true;
-    }
+    uint8_t *bytes = to;
+    int width = (int)dtype_size(dtype);
+    if (dtype == DT_BOOL) bits = bits != 0;
+    for (int i = 0; i < width; i++) bytes[i] = (uint8_t)(bits >> 8 * i);
+    if (!host_is_little_endian()) bytes_swap(bytes, width, 1);
 }
 
 // Narrow types travel as wider integers: either sign is accepted (floats are given by their bits),
@@ -179,7 +166,7 @@ static bool from_typed(Decoder *d, int field, const void **data)
             if (!fits(d, field, f.value))
                 return fail(d, "an element does not fit %s", onnx_type_name(t->data_type));
             ASSERT(to < end);
-            store_element(d, to, f.value);
+            store_element(d->dtype, to, f.value);
             to += width;
         }
     }
@@ -295,9 +282,12 @@ const char *onnx_tensor_decode(Arena *a, const OnnxTensor *t, const char *model_
                                int64_t *dims, int *rank, const void **data)
 {
     Decoder d = {.arena = a, .tensor = t};
+    const void *elements = NULL;
+    *dtype = DT_NONE;
     *data = NULL;
-    if (!read_shape(&d, dims, rank) || !decode(&d, model_dir, data)) return d.error;
+    if (!read_shape(&d, dims, rank) || !decode(&d, model_dir, &elements)) return d.error;
     *dtype = d.dtype;
+    *data = elements;
     return NULL;
 }
 
