@@ -1,0 +1,2 @@
+Bwpj
+locationa/../../onnx
