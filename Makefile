@@ -22,7 +22,7 @@ asan tsan:
 	@$(MAKE) --no-print-directory check-$@
 
 check-%: build/%/build.ninja
-	@cmake --build build/$*
+	@cmake --build build/$* || { echo "The build failed."; echo "0 passed, 1 failed"; exit 1; }
 	@tools/run_tests.sh build/$*
 
 fuzz: build/fuzz/build.ninja
