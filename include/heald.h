@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Heald, a deep-learning compiler: the public interface.
+//
+//     const int64_t dims[] = {2, 3};
+//     heald_tensor *t;
+//     heald_status s = heald_tensor_create(HEALD_F32, 2, dims, &t);
+//     if (s != HEALD_OK) return s;
+//     float *x = heald_tensor_data(t); // 6 elements, row-major, zero
+//     ...
+//     heald_tensor_release(t);
+//
+// Rules for every function below. A function that can fail returns a heald_status; out parameters
+// come last and are NULL or 0 after a failure. Pointers that are passed in are borrowed for the
+// call, unless the comment says otherwise. Options are structs whose first member is their size and
+// whose zero means the default. A context and what is made from it belong to one thread at a time;
+// tensors may be retained and released from any thread; compiled kernels never change and may be
+// shared. The library prints nothing and never exits.
+#ifndef HEALD_H
+#define HEALD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define HEALD_API __attribute__((visibility("default")))
+#else
+#define HEALD_API
+#endif
+
+// Version.
+
+#define HEALD_VERSION_MAJOR 0
+#define HEALD_VERSION_MINOR 1
+#define HEALD_VERSION_PATCH 0
+#define HEALD_VERSION \
+    (HEALD_VERSION_MAJOR * 10000 + HEALD_VERSION_MINOR * 100 + HEALD_VERSION_PATCH)
+
+HEALD_API int heald_version(void); // HEALD_VERSION of the library that is running
+
+// Status.
+
+// The numbers never change; new ones may be added.
+typedef enum heald_status {
+    HEALD_OK = 0,
+    HEALD_INVALID_ARGUMENT = 1, // the call is wrong: a shape, a type, a NULL, an option
+    HEALD_NO_MEMORY = 2,        // of the host or of a device
+    HEALD_IO = 3,               // a file could not be read or written
+    HEALD_DIAGNOSTIC = 4,       // a text or a model has errors: see the messages
+    HEALD_UNSUPPORTED = 5,      // right, but beyond this version, device or machine
+    HEALD_COMPILE = 6,          // the compiler for generated code is missing or failed
+    HEALD_DEVICE = 7,           // a device or its driver failed
+    HEALD_CANCELLED = 8,        // a callback asked to stop
+    HEALD_CHECK_FAILED = 9,     // a requirement or check of a kernel does not hold for this input
+    HEALD_FORMAT = 10,          // a file is damaged or not of the kind that it should be
+    HEALD_NOT_FOUND = 11,       // no such name
+    HEALD_INTERNAL = 12         // a mistake in Heald
+} heald_status;
+
+HEALD_API const char *heald_status_name(heald_status status); // "no memory"; never NULL
+
+// Tensors.
+
+// The numbers never change; new ones may be added.
+typedef enum heald_dtype {
+    HEALD_NONE = 0,
+    HEALD_BOOL = 1, // one byte, 0 or 1
+    HEALD_I8 = 2,
+    HEALD_I16 = 3,
+    HEALD_I32 = 4,
+    HEALD_I64 = 5,
+    HEALD_U8 = 6,
+    HEALD_U16 = 7,
+    HEALD_U32 = 8,
+    HEALD_U64 = 9,
+    HEALD_F16 = 10,
+    HEALD_BF16 = 11,
+    HEALD_F32 = 12,
+    HEALD_F64 = 13
+} heald_dtype;
+
+HEALD_API const char *heald_dtype_name(heald_dtype dtype); // "f32"; "?" for what is none
+
+enum { HEALD_MAX_RANK = 16 };
+
+// A dense row-major array with a count of its owners. The handle never changes once made; the
+// elements may.
+typedef struct heald_tensor heald_tensor;
+
+// Zeroed memory of the library, aligned to 64 bytes. An extent may be 0; rank 0 is one element.
+HEALD_API heald_status heald_tensor_create(heald_dtype dtype, int rank, const int64_t *dims,
+                                           heald_tensor **out);
+
+// The caller's memory, aligned for its type. `release`, which may be NULL, is called once with
+// `user` when the last owner and the last view are gone, perhaps from another thread; not at all if
+// this function fails.
+HEALD_API heald_status heald_tensor_from_memory(heald_dtype dtype, int rank, const int64_t *dims,
+                                                void *data, void (*release)(void *user), void *user,
+                                                heald_tensor **out);
+
+// Another shape for part of the same memory, starting at element `offset` of `base`, which it keeps
+// alive.
+HEALD_API heald_status heald_tensor_view(heald_tensor *base, int64_t offset, int rank,
+                                         const int64_t *dims, heald_tensor **out);
+
+HEALD_API heald_tensor *heald_tensor_retain(heald_tensor *t); // one more owner; returns t
+HEALD_API void heald_tensor_release(heald_tensor *t);         // one owner less; NULL is fine
+
+HEALD_API heald_dtype heald_tensor_dtype(const heald_tensor *t);
+HEALD_API int heald_tensor_rank(const heald_tensor *t);
+HEALD_API const int64_t *heald_tensor_dims(const heald_tensor *t); // (rank), lives as long as t
+HEALD_API void *heald_tensor_data(const heald_tensor *t);
+HEALD_API size_t heald_tensor_bytes(const heald_tensor *t); // of all elements
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
