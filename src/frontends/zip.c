@@ -43,8 +43,8 @@ static bool find_directory(const Archive *z, uint64_t *offset, uint64_t *count)
     if (z->size < END_SIZE) return false;
     size_t last = z->size - END_SIZE, first = last > UINT16_MAX ? last - UINT16_MAX : 0;
     for (size_t at = last + 1; at-- > first;) {
-        if (!is_record(z, at, END_SIZE, "PK\5\6")) continue;
-        const uint8_t *end = z->data + at;
+        const uint8_t *end = z->data + at; // its last member is the size of a comment
+        if (memcmp(end, "PK\5\6", 4) || number(end + 20, 2) != last - at) continue;
         *count = number(end + 10, 2);
         *offset = number(end + 16, 4);
         if (at < LOCATOR64_SIZE || !is_record(z, at - LOCATOR64_SIZE, LOCATOR64_SIZE, "PK\6\7"))
@@ -107,7 +107,7 @@ const char *zip_list(Arena *a, const char *name, const uint8_t *data, size_t siz
                      int *n)
 {
     Archive z = {a, name, data, size};
-    uint64_t offset, count;
+    uint64_t offset, count, total = 0;
     *list = NULL;
     *n = 0;
     if (!find_directory(&z, &offset, &count)) return arena_printf(a, "%s: not a zip archive", name);
@@ -116,6 +116,9 @@ const char *zip_list(Arena *a, const char *name, const uint8_t *data, size_t siz
     ZipEntry *entries = NEW_ARRAY(a, ZipEntry, count);
     for (uint64_t i = 0; i < count; i++) {
         const char *wrong = read_entry(&z, &offset, &entries[i]);
+        // Members that share bytes could make a small archive unpack to any size.
+        total += wrong ? 0 : entries[i].packed_size;
+        if (!wrong && total > size) wrong = "overlapping members";
         if (wrong) return arena_printf(a, "%s: zip: %s", name, wrong);
     }
     *list = entries;
