@@ -44,12 +44,6 @@ void map_draw_count(int64_t n, const char *noun, Buf *out)
     buf_printf(out, "%lld %s%s", (long long)n, noun, n == 1 ? "" : "s");
 }
 
-// Text of others, without what would steer a terminal.
-static void put_safe(Buf *out, const char *text)
-{
-    for (; *text; text++) buf_putc(out, (unsigned char)*text < 32 || *text == 127 ? '?' : *text);
-}
-
 // An index at the edge of the grid, or the sign of a gap.
 static void put_label(const Grid *g, int64_t index, int width)
 {
@@ -59,14 +53,49 @@ static void put_label(const Grid *g, int64_t index, int width)
     if (g->color) buf_puts(g->out, "\033[0m");
 }
 
-static void put_title(Buf *out, const MapDrawOptions *o, const char *own_text)
+static bool same_but_for_spaces(const char *a, const char *b)
 {
-    if (o->title && strcmp(o->title, own_text) != 0) {
-        put_safe(out, o->title);
-        buf_puts(out, " =\n");
+    for (;; a++, b++) {
+        while (*a == ' ') a++;
+        while (*b == ' ') b++;
+        if (*a != *b) return false;
+        if (!*a) return true;
     }
-    put_safe(out, own_text);
-    buf_putc(out, '\n');
+}
+
+// Control characters in the given title become '?': they could steer a terminal.
+static const char *title_of(const MapDrawOptions *o, Arena *a, const char *own_text)
+{
+    if (!o->title) return own_text;
+    char *title = arena_strdup(a, o->title);
+    for (char *c = title; *c; c++)
+        if ((unsigned char)*c < 32 || *c == 127) *c = '?';
+    if (!own_text || same_but_for_spaces(title, own_text)) return title;
+    return arena_printf(a, "%s = %s", title, own_text);
+}
+
+// A custom part prints without its function, so the text says less than the title.
+static bool has_custom(const Mapping *m)
+{
+    for (; m; m = m->outer)
+        if (m->kind == MAP_CUSTOM || (m->kind == MAP_COMPOSE && has_custom(m->inner))) return true;
+    return false;
+}
+
+const char *map_draw_mapping_title(const Mapping *m, const MapDrawOptions *o, Arena *a)
+{
+    Buf text;
+    buf_init(&text, a);
+    mapping_print(m, &text);
+    return title_of(o, a, o->title && has_custom(m) ? NULL : buf_text(&text));
+}
+
+const char *map_draw_layout_title(const Layout *l, const MapDrawOptions *o, Arena *a)
+{
+    Buf text;
+    buf_init(&text, a);
+    layout_print(l, &text);
+    return title_of(o, a, buf_text(&text));
 }
 
 static int tint_of(const Grid *g, const MapCell *cell)
@@ -168,11 +197,7 @@ int map_draw_remarks(const MapView *v, Arena *a, const char **remark)
 void map_draw_mapping(const Mapping *m, Buf *out, const MapDrawOptions *o)
 {
     Arena *a = out->arena;
-    Buf text;
-    buf_init(&text, a);
-    mapping_print(m, &text);
-    put_title(out, o, buf_text(&text));
-    buf_puts(out, "shape ");
+    buf_printf(out, "%s\nshape ", map_draw_mapping_title(m, o, a));
     map_draw_shape(m->rank, m->shape, out);
     buf_puts(out, ", ");
     map_draw_count(m->nworker, "worker", out);
@@ -231,15 +256,11 @@ static void put_banks(const Layout *l, Buf *out, int element_bytes)
 
 void map_draw_layout(const Layout *l, Buf *out, const MapDrawOptions *o)
 {
-    Buf text;
     int64_t volume = 1;
     int element_bytes = o->element_bytes ? o->element_bytes : 4;
     bool injective = layout_injective(l);
-    buf_init(&text, out->arena);
-    layout_print(l, &text);
-    put_title(out, o, buf_text(&text));
     for (int i = 0; i < l->rank; i++) volume *= l->shape[i];
-    buf_puts(out, "shape ");
+    buf_printf(out, "%s\nshape ", map_draw_layout_title(l, o, out->arena));
     map_draw_shape(l->rank, l->shape, out);
     buf_puts(out, ", ");
     map_draw_count(volume, "element", out);

@@ -12,6 +12,7 @@
 
 enum {
     MARGIN = 28,
+    BOTTOM = 12,
     CELL_HEIGHT = 32,
     CELL_GAP = 2,
     PLANE_GAP = 26,
@@ -242,7 +243,7 @@ static void measure(Picture *p, int64_t largest, int64_t most_tasks, const char 
     int grid_width = p->planes_in_line * (p->plane_width + PLANE_GAP) - PLANE_GAP;
     int title_width = (int)(strlen(title) * 21 / 2);
     p->width = 2 * MARGIN + (int)max_i64(max_i64(grid_width, title_width), legend_width);
-    p->height = HEAD_HEIGHT + lines * (p->plane_height + PLANE_GAP) + legend_height + MARGIN;
+    p->height = HEAD_HEIGHT + lines * (p->plane_height + PLANE_GAP) + legend_height + BOTTOM;
 }
 
 static void begin(Picture *p, const char *title, const char *numbers)
@@ -264,7 +265,7 @@ static void begin(Picture *p, const char *title, const char *numbers)
 
 static int legend_y(const Picture *p, int legend_height)
 {
-    return p->height - MARGIN - legend_height;
+    return p->height - BOTTOM - legend_height;
 }
 
 static void put_swatches(Picture *p, int64_t nworker, int y)
@@ -283,18 +284,18 @@ static void put_swatches(Picture *p, int64_t nworker, int y)
                  arena_printf(p->out->arena, "and %lld more", (long long)(nworker - shown)));
 }
 
-static const char *title_of(const MapDrawOptions *o, Buf *own_text)
+static void note_hidden_planes(const MapView *v, Buf *numbers)
 {
-    return o->title ? o->title : buf_text(own_text);
+    if (v->nshown > 0 && v->nshown < v->nplane)
+        buf_printf(numbers, "  \u00b7  the first %lld of %lld planes", (long long)v->nshown,
+                   (long long)v->nplane);
 }
 
 void map_svg_mapping(const Mapping *m, Buf *out, const MapDrawOptions *o)
 {
-    Buf text, numbers;
-    buf_init(&text, out->arena);
+    Buf numbers;
     buf_init(&numbers, out->arena);
-    mapping_print(m, &text);
-    const char *title = title_of(o, &text), *remark[4];
+    const char *title = map_draw_mapping_title(m, o, out->arena), *remark[4];
     MapView v = map_view_mapping(out->arena, m, (MapWindow){64, 64, 6}, o);
     if (v.refusal) v.nshown = 0;
     Picture p = {.view = &v, .out = out, .tasks = m->ntask > 1};
@@ -311,6 +312,7 @@ void map_svg_mapping(const Mapping *m, Buf *out, const MapDrawOptions *o)
     buf_puts(&numbers, "  \u00b7  ");
     map_draw_count(m->ntask, "task", &numbers);
     buf_puts(&numbers, " each");
+    note_hidden_planes(&v, &numbers);
     begin(&p, title, buf_text(&numbers));
     for (int64_t plane = 0; plane < v.nshown; plane++) put_axes(&p, plane);
     put_cells(&p);
@@ -342,14 +344,12 @@ static void put_bank_strip(Picture *p, int y)
 
 void map_svg_layout(const Layout *l, Buf *out, const MapDrawOptions *o)
 {
-    Buf text, numbers;
+    Buf numbers;
     int64_t volume = 1;
     int element_bytes = o->element_bytes ? o->element_bytes : 4, nline = 0;
-    buf_init(&text, out->arena);
     buf_init(&numbers, out->arena);
-    layout_print(l, &text);
     for (int i = 0; i < l->rank; i++) volume *= l->shape[i];
-    const char *title = title_of(o, &text), *access[3], *verdict[3];
+    const char *title = map_draw_layout_title(l, o, out->arena), *access[3], *verdict[3];
     MapView v = map_view_layout(out->arena, l, (MapWindow){64, 64, 6});
     MapBanks banks = map_banks(l, element_bytes);
     Picture p = {.view = &v, .out = out, .places = true, .element_bytes = element_bytes};
@@ -364,6 +364,7 @@ void map_svg_layout(const Layout *l, Buf *out, const MapDrawOptions *o)
     buf_puts(&numbers, " in ");
     map_draw_count(l->size, "place", &numbers);
     if (!layout_injective(l)) buf_puts(&numbers, ", some shared");
+    note_hidden_planes(&v, &numbers);
     begin(&p, title, buf_text(&numbers));
     for (int64_t plane = 0; plane < v.nshown; plane++) put_axes(&p, plane);
     put_cells(&p);
