@@ -28,8 +28,9 @@ enum { DEVICE_API_VERSION = 1 };
 
 typedef struct DeviceOps {
     int api_version;
-    const char *name; // "cpu"
+    const char *name;
     int64_t align;    // of what allocate gives, in bytes
+    bool host_memory; // allocate gives memory of the host, which outlives the device
     // *out has `ops` set by device_open.
     heald_status (*open)(const DeviceOptions *o, Device **out, Error *e);
     void (*close)(Device *d); // frees d itself

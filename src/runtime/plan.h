@@ -30,7 +30,12 @@ typedef struct PlanValue {
     ShapeExpr offset;       // VIEW
 } PlanValue;
 
-typedef enum PlanStepKind { STEP_LAUNCH, STEP_COPY, STEP_KIND_COUNT } PlanStepKind;
+typedef enum PlanStepKind {
+#define STEP(ID, name) STEP_##ID,
+#include "runtime/plan_steps.def"
+#undef STEP
+    STEP_KIND_COUNT
+} PlanStepKind;
 
 typedef struct PlanStep {
     PlanStepKind kind;
