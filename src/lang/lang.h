@@ -6,6 +6,17 @@
 #include "ir/kernel.h"
 
 // Parses one source into a FILE node. NULL if and only if an error was reported.
+//
+// What nodes.def leaves open:
+// - true and false are INT of type DT_BOOL; other numbers have no type.
+// - An argument without a name after ";" is an ARG whose name is "", so is `...a`: ARG("", SPREAD(NAME a)). `b?` among arguments is a PARAM with
+//   PARAM_OPTIONAL and no children.
+// - `unroll for` has LOOP_UNROLL in sub; flags is the n of `unroll(n)`, 0 without.
+// - `mbarrier[s](n)` is TYPE(CALL(NAME mbarrier, n), s); `[static d]` is CALL(NAME static, NAME d).
+// - `s[..a] with t...` in a type is SPREAD(INDEX(s, EXCEPT(a, SPREAD(t)))), as `s[..a with t...]...` is.
+// - A lone `...` among indices is SPREAD(TUPLE()): the axes that are left.
+// - CLAUSE onnx has (STRING name, TUPLE versions, TUPLE names after "with"); class (NAME); alias (NAME, NAME); implements NAMEs; on (NAME target,
+//   NAME architecture or nothing). In a rule or op, an `if` whose arms have values is SELECT, any other IF.
 Node *parse_file(Arena *a, Interner *names, const Source *source, Diag *d);
 // One expression, for options and `heald map`; the source must hold nothing else.
 Node *parse_expression(Arena *a, Interner *names, const Source *source, Diag *d);

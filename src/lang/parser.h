@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside the parser: recursive descent, a function for each rule of the grammar. After an error was
+// reported the token is T_PANIC, which nothing matches, so every rule returns at once (with some
+// node, never NULL) up to the statement or declaration that recovers.
+#ifndef HEALD_LANG_PARSER_H
+#define HEALD_LANG_PARSER_H
+
+#include "lang/lang.h"
+#include "lang/lexer.h"
+#include "lang/syntax.h"
+
+enum {
+    PARSER_MAX_DEPTH = 200,   // of nested parentheses, operators before operands, blocks
+    PARSER_MAX_HEIGHT = 1000, // of a tree: a + b + c + ... nests to the left without recursion
+    PARSER_MAX_LIST = 65535,
+    PARSER_MAX_ERRORS = 20,
+};
+
+typedef VEC(Node *) Nodes;
+
+typedef struct Parser {
+    Arena *arena;
+    Interner *names;
+    const Source *source;
+    Diag *diag;
+    Lexer lexer; // after tok
+    Token tok;
+    Token held;        // the token at which a panic began
+    uint32_t prev_end; // end of the token before tok
+    int nerror, depth;
+    bool panic;
+    bool fatal;  // no recovering: too many errors, or too deep
+    Node *given; // what the next primary expression is, when it was parsed already
+} Parser;
+
+// ---- tokens (parser.c)
+void advance(Parser *p);
+Token peek(const Parser *p); // the token after this one
+bool accept(Parser *p, TokenKind kind);
+void expect(Parser *p, TokenKind kind);
+void expect_closing(Parser *p, TokenKind kind, Loc open); // with a note of what it closes
+bool at_word(const Parser *p, const char *word);          // a contextual word, or a keyword
+bool token_is(const Parser *p, const Token *t, const char *word);
+bool accept_word(Parser *p, const char *word);
+Sym name(Parser *p, const char *what); // "a name", for the message; "" on error
+Sym string(Parser *p);
+Loc here(const Parser *p);
+Loc loc_at(const Parser *p, uint32_t offset);
+
+// ---- errors (parser.c)
+void expected(Parser *p, const char *what); // ..., found TOKEN; panics
+void fail(Parser *p, Loc loc, const char *fmt, ...) __attribute__((format(printf, 3, 4))); // panics
+void complain(Parser *p, Loc loc, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4))); // parsing goes on
+bool enter(
+    Parser *
+        p); // one level deeper; false, and the parse is over, if too deep. Always paired with leave.
+void leave(Parser *p);
+void recover_statement(Parser *p);
+bool starts_declaration(TokenKind kind);
+bool starts_statement(TokenKind kind);
+
+// ---- nodes (parser.c)
+void push(Parser *p, Nodes *list, Node *n);
+Node *make(Parser *p, NodeKind kind, Loc loc, int nkid, Node *const *kid);
+Node *make_rest(Parser *p, NodeKind kind, Loc loc, int nfixed, Node *const *fixed,
+                const Nodes *rest);
+#define MAKE(p, KIND, loc, ...) \
+    make(p, N_##KIND, loc, COUNT(((Node *[]){__VA_ARGS__})), (Node *[]){__VA_ARGS__})
+Node *make_list(Parser *p, NodeKind kind, Loc loc, const Nodes *list); // TUPLE, SEQ, FILE, ...
+Node *make_name(Parser *p, Loc loc, Sym sym);
+Node *name_node(Parser *p, const char *what); // name at this token
+
+// ---- expressions (parser_expr.c)
+Node *expr(Parser *p);
+Node *condition(Parser *p); // an expression without a loose `else`
+Node *binary(Parser *p, Prec min);
+void args(Parser *p, Nodes *list);       // after "(", through ")"
+void index_list(Parser *p, Nodes *list); // after "[", through "]"
+Node *expr_list(Parser *p, TokenKind end,
+                Prec min);   // TUPLE of comma-separated expressions up to end, which is not taken
+Node *names_list(Parser *p); // TUPLE of NAME and SPREAD(NAME)
+Node *range(Parser *p);
+Node *block_expr(Parser *p);                            // "{" stmt* [expr] "}": BLOCK
+bool is_mapping(const Node *callee, const Nodes *args); // mapping(workers: ..., which is no call
+Node *if_either(Parser *p);                             // IF, or SELECT when the arms have values
+Node *type(Parser *p);                                  // parser_type.c
+
+// ---- statements (parser_stmt.c)
+Node *statement(Parser *p);
+Node *simple_statement(Parser *p, Node *e); // what begins with an expression, which was parsed
+bool at_statement(const Parser *p);         // begins with a word of its own
+Node *let(Parser *p);
+Node *block(Parser *p); // "{" stmt* "}": SEQ
+void block_into(Parser *p, Nodes *list);
+
+// ---- declarations (parser_decl.c)
+Node *declaration(Parser *p);
+
+#endif
