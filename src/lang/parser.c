@@ -6,14 +6,14 @@
 
 // ---- tokens
 
-Loc loc_at(const Parser *p, uint32_t offset)
+Loc parser_loc_at(const Parser *p, uint32_t offset)
 {
     return p->source->base + offset;
 }
 
-Loc here(const Parser *p)
+Loc parser_here(const Parser *p)
 {
-    return loc_at(p, p->panic ? p->held.at : p->tok.at);
+    return parser_loc_at(p, p->panic ? p->held.at : p->tok.at);
 }
 
 static void next_token(Parser *p)
@@ -23,67 +23,67 @@ static void next_token(Parser *p)
 }
 
 // A token that is written wrongly is reported here, once, and then taken for what it stands for.
-void advance(Parser *p)
+void parser_advance(Parser *p)
 {
     next_token(p);
     while (p->tok.problem) {
-        complain(p, loc_at(p, p->tok.problem_at), "%s", p->tok.problem);
+        parser_complain(p, parser_loc_at(p, p->tok.problem_at), "%s", p->tok.problem);
         if (p->panic || p->tok.kind != T_BAD) break;
         next_token(p);
     }
 }
 
-Token peek(const Parser *p)
+Token parser_peek(const Parser *p)
 {
     Lexer ahead = p->lexer;
     return lexer_next(&ahead);
 }
 
-bool accept(Parser *p, TokenKind kind)
+bool parser_accept(Parser *p, TokenKind kind)
 {
     if (p->tok.kind != kind) return false;
-    advance(p);
+    parser_advance(p);
     return true;
 }
 
-bool token_is(const Parser *p, const Token *t, const char *word)
+bool parser_token_is(const Parser *p, const Token *t, const char *word)
 {
     size_t n = strlen(word);
     return (t->kind == T_NAME || token_is_keyword(t->kind)) && t->size == n &&
            !memcmp(p->source->text + t->at, word, n);
 }
 
-bool at_word(const Parser *p, const char *word)
+bool parser_at_word(const Parser *p, const char *word)
 {
-    return token_is(p, &p->tok, word);
+    return parser_token_is(p, &p->tok, word);
 }
 
-bool accept_word(Parser *p, const char *word)
+bool parser_accept_word(Parser *p, const char *word)
 {
-    if (!at_word(p, word)) return false;
-    advance(p);
+    if (!parser_at_word(p, word)) return false;
+    parser_advance(p);
     return true;
 }
 
-Sym name(Parser *p, const char *what)
+Sym parser_name(Parser *p, const char *what)
 {
     if (p->tok.kind != T_NAME) {
-        expected(p, what);
+        parser_expected(p, what);
         return intern(p->names, "");
     }
     Sym sym = intern_n(p->names, p->source->text + p->tok.at, p->tok.size);
-    advance(p);
+    parser_advance(p);
     return sym;
 }
 
-Sym string(Parser *p)
+Sym parser_string(Parser *p)
 {
     if (p->tok.kind != T_STRING) {
-        expected(p, token_spelling[T_STRING]);
+        parser_expected(p, token_spelling[T_STRING]);
         return intern(p->names, "");
     }
     Sym sym = token_string(&p->lexer, &p->tok, p->names, p->arena);
-    advance(p);
+    parser_advance(p);
     return sym;
 }
 
@@ -104,7 +104,7 @@ static void vcomplain(Parser *p, Loc loc, const char *fmt, va_list ap)
     panic(p);
 }
 
-void complain(Parser *p, Loc loc, const char *fmt, ...)
+void parser_complain(Parser *p, Loc loc, const char *fmt, ...)
 {
     if (p->panic) return;
     va_list ap;
@@ -113,7 +113,7 @@ void complain(Parser *p, Loc loc, const char *fmt, ...)
     va_end(ap);
 }
 
-void fail(Parser *p, Loc loc, const char *fmt, ...)
+void parser_fail(Parser *p, Loc loc, const char *fmt, ...)
 {
     if (p->panic) return;
     va_list ap;
@@ -140,44 +140,45 @@ static Loc missing_at(const Parser *p)
 {
     const char *text = p->source->text;
     uint32_t from = p->prev_end, to = p->tok.at;
-    return memchr(text + from, '\n', to - from) ? loc_at(p, from) : loc_at(p, to);
+    return memchr(text + from, '\n', to - from) ? parser_loc_at(p, from) : parser_loc_at(p, to);
 }
 
-void expected(Parser *p, const char *what)
+void parser_expected(Parser *p, const char *what)
 {
     if (p->panic) return;
-    fail(p, here(p), "expected %s, found %s", what, describe(p, &p->tok));
+    parser_fail(p, parser_here(p), "expected %s, found %s", what, describe(p, &p->tok));
 }
 
-void expect(Parser *p, TokenKind kind)
+void parser_expect(Parser *p, TokenKind kind)
 {
-    if (accept(p, kind) || p->panic) return;
-    fail(p, missing_at(p), "expected '%s', found %s", token_spelling[kind], describe(p, &p->tok));
+    if (parser_accept(p, kind) || p->panic) return;
+    parser_fail(p, missing_at(p), "expected '%s', found %s", token_spelling[kind],
+                describe(p, &p->tok));
 }
 
-void expect_closing(Parser *p, TokenKind kind, Loc open)
+void parser_expect_closing(Parser *p, TokenKind kind, Loc open)
 {
     bool was = p->panic;
-    expect(p, kind);
+    parser_expect(p, kind);
     if (p->panic && !was) diag_note(p->diag, open, "to close what is opened here");
 }
 
-bool enter(Parser *p)
+bool parser_enter(Parser *p)
 {
     if (++p->depth <= PARSER_MAX_DEPTH) return true;
     p->fatal = true;
-    fail(p, here(p), "nested too deeply: more than %d levels", PARSER_MAX_DEPTH);
+    parser_fail(p, parser_here(p), "nested too deeply: more than %d levels", PARSER_MAX_DEPTH);
     return false;
 }
 
-void leave(Parser *p)
+void parser_leave(Parser *p)
 {
     p->depth--;
 }
 
 // ---- recovery
 
-bool starts_declaration(TokenKind kind)
+bool token_starts_declaration(TokenKind kind)
 {
     return kind == T_OP || kind == T_KERNEL || kind == T_FN || kind == T_RULE || kind == T_GRAPH;
 }
@@ -192,15 +193,16 @@ static bool end_panic(Parser *p)
 
 // Goes past the end of the statement in which the panic began, or to where the next one surely
 // begins.
-void recover_statement(Parser *p)
+void parser_recover(Parser *p)
 {
     if (!end_panic(p)) return;
-    for (int open = 0; p->tok.kind != T_EOF && !starts_declaration(p->tok.kind); advance(p)) {
+    for (int open = 0; p->tok.kind != T_EOF && !token_starts_declaration(p->tok.kind);
+         parser_advance(p)) {
         TokenKind kind = p->tok.kind;
         if (kind == T_LBRACE) open++;
-        if (open == 0 && (kind == T_RBRACE || starts_statement(kind))) return;
+        if (open == 0 && (kind == T_RBRACE || token_starts_statement(kind))) return;
         if ((kind == T_SEMICOLON && open == 0) || (kind == T_RBRACE && --open == 0)) {
-            advance(p);
+            parser_advance(p);
             return;
         }
     }
@@ -210,12 +212,13 @@ void recover_statement(Parser *p)
 static void recover_declaration(Parser *p)
 {
     if (!end_panic(p)) return;
-    for (int open = 0; p->tok.kind != T_EOF && !starts_declaration(p->tok.kind); advance(p)) {
+    for (int open = 0; p->tok.kind != T_EOF && !token_starts_declaration(p->tok.kind);
+         parser_advance(p)) {
         TokenKind kind = p->tok.kind;
         if (kind == T_LET && open == 0) return;
         if (kind == T_LBRACE) open++;
         if (kind == T_RBRACE && open > 0 && --open == 0) {
-            advance(p);
+            parser_advance(p);
             return;
         }
     }
@@ -223,9 +226,10 @@ static void recover_declaration(Parser *p)
 
 // ---- nodes
 
-void push(Parser *p, Nodes *list, Node *n)
+void parser_push(Parser *p, Nodes *list, Node *n)
 {
-    if (list->n == PARSER_MAX_LIST) fail(p, n->loc, "more than %d in one list", PARSER_MAX_LIST);
+    if (list->n == PARSER_MAX_LIST)
+        parser_fail(p, n->loc, "more than %d in one list", PARSER_MAX_LIST);
     else VEC_PUSH(p->arena, list, n);
 }
 
@@ -248,13 +252,13 @@ static void set_height(Parser *p, Node *n)
         if (height(n->kid[i]) > most) most = height(n->kid[i]);
     if (most >= PARSER_MAX_HEIGHT) {
         p->fatal = true;
-        fail(p, n->loc, "nested too deeply: more than %d operations in one another",
-             PARSER_MAX_HEIGHT);
+        parser_fail(p, n->loc, "nested too deeply: more than %d operations in one another",
+                    PARSER_MAX_HEIGHT);
     }
     n->flags = (uint16_t)min_i64(most + 1, PARSER_MAX_HEIGHT);
 }
 
-Node *make(Parser *p, NodeKind kind, Loc loc, int nkid, Node *const *kid)
+Node *parser_make(Parser *p, NodeKind kind, Loc loc, int nkid, Node *const *kid)
 {
     Node *n = node_new(p->arena, kind, loc, nkid);
     if (nkid) memcpy(n->kid, kid, (size_t)nkid * sizeof *kid);
@@ -262,8 +266,8 @@ Node *make(Parser *p, NodeKind kind, Loc loc, int nkid, Node *const *kid)
     return n;
 }
 
-Node *make_rest(Parser *p, NodeKind kind, Loc loc, int nfixed, Node *const *fixed,
-                const Nodes *rest)
+Node *parser_make_rest(Parser *p, NodeKind kind, Loc loc, int nfixed, Node *const *fixed,
+                       const Nodes *rest)
 {
     Node *n = node_new(p->arena, kind, loc, nfixed + rest->n);
     if (nfixed) memcpy(n->kid, fixed, (size_t)nfixed * sizeof *fixed);
@@ -272,22 +276,22 @@ Node *make_rest(Parser *p, NodeKind kind, Loc loc, int nfixed, Node *const *fixe
     return n;
 }
 
-Node *make_list(Parser *p, NodeKind kind, Loc loc, const Nodes *list)
+Node *parser_make_list(Parser *p, NodeKind kind, Loc loc, const Nodes *list)
 {
-    return make_rest(p, kind, loc, 0, NULL, list);
+    return parser_make_rest(p, kind, loc, 0, NULL, list);
 }
 
-Node *make_name(Parser *p, Loc loc, Sym sym)
+Node *parser_make_name(Parser *p, Loc loc, Sym sym)
 {
-    Node *n = make(p, N_NAME, loc, 0, NULL);
+    Node *n = parser_make(p, N_NAME, loc, 0, NULL);
     n->u.sym = sym;
     return n;
 }
 
-Node *name_node(Parser *p, const char *what)
+Node *parser_name_node(Parser *p, const char *what)
 {
-    Loc loc = here(p);
-    return make_name(p, loc, name(p, what));
+    Loc loc = parser_here(p);
+    return parser_make_name(p, loc, parser_name(p, what));
 }
 
 // ---- files
@@ -296,19 +300,19 @@ static void parser_init(Parser *p, Arena *a, Interner *names, const Source *sour
 {
     *p = (Parser){.arena = a, .names = names, .source = source, .diag = d};
     p->lexer = (Lexer){.text = source->text, .size = (uint32_t)source->size};
-    advance(p);
+    parser_advance(p);
 }
 
 // "heald" INT ";"
 static void version(Parser *p)
 {
-    if (!at_word(p, "heald") || peek(p).kind != T_INT) return;
-    advance(p);
+    if (!parser_at_word(p, "heald") || parser_peek(p).kind != T_INT) return;
+    parser_advance(p);
     if (p->tok.i != 1)
-        complain(p, here(p), "version %lld of the language is not known here, only 1",
-                 (long long)p->tok.i);
-    advance(p);
-    expect(p, T_SEMICOLON);
+        parser_complain(p, parser_here(p), "version %lld of the language is not known here, only 1",
+                        (long long)p->tok.i);
+    parser_advance(p);
+    parser_expect(p, T_SEMICOLON);
 }
 
 // file := [ "heald" INT ";" ] decl*
@@ -321,9 +325,9 @@ Node *parse_file(Arena *a, Interner *names, const Source *source, Diag *d)
     for (;;) {
         if (p.panic) recover_declaration(&p);
         if (p.panic || p.tok.kind == T_EOF) break;
-        push(&p, &decls, declaration(&p));
+        parser_push(&p, &decls, parse_declaration(&p));
     }
-    Node *file = make_list(&p, N_FILE, loc_at(&p, 0), &decls);
+    Node *file = parser_make_list(&p, N_FILE, parser_loc_at(&p, 0), &decls);
     return p.nerror ? NULL : file;
 }
 
@@ -331,7 +335,7 @@ Node *parse_expression(Arena *a, Interner *names, const Source *source, Diag *d)
 {
     Parser p;
     parser_init(&p, a, names, source, d);
-    Node *e = expr(&p);
-    if (p.tok.kind != T_EOF) expected(&p, "the end of the expression");
+    Node *e = parse_expr(&p);
+    if (p.tok.kind != T_EOF) parser_expected(&p, "the end of the expression");
     return p.nerror ? NULL : e;
 }

@@ -34,67 +34,67 @@ typedef struct Parser {
 } Parser;
 
 // ---- tokens (parser.c)
-void advance(Parser *p);
-Token peek(const Parser *p); // the token after this one
-bool accept(Parser *p, TokenKind kind);
-void expect(Parser *p, TokenKind kind);
-void expect_closing(Parser *p, TokenKind kind, Loc open); // with a note of what it closes
-bool at_word(const Parser *p, const char *word);          // a contextual word, or a keyword
-bool token_is(const Parser *p, const Token *t, const char *word);
-bool accept_word(Parser *p, const char *word);
-Sym name(Parser *p, const char *what); // "a name", for the message; "" on error
-Sym string(Parser *p);
-Loc here(const Parser *p);
-Loc loc_at(const Parser *p, uint32_t offset);
+void parser_advance(Parser *p);
+Token parser_peek(const Parser *p); // the token after this one
+bool parser_accept(Parser *p, TokenKind kind);
+void parser_expect(Parser *p, TokenKind kind);
+void parser_expect_closing(Parser *p, TokenKind kind, Loc open); // with a note of what it closes
+bool parser_at_word(const Parser *p, const char *word);          // a contextual word, or a keyword
+bool parser_token_is(const Parser *p, const Token *t, const char *word);
+bool parser_accept_word(Parser *p, const char *word);
+Sym parser_name(Parser *p, const char *what); // "a name", for the message; "" on error
+Sym parser_string(Parser *p);
+Loc parser_here(const Parser *p);
+Loc parser_loc_at(const Parser *p, uint32_t offset);
 
 // ---- errors (parser.c)
-void expected(Parser *p, const char *what); // ..., found TOKEN; panics
-void fail(Parser *p, Loc loc, const char *fmt, ...) __attribute__((format(printf, 3, 4))); // panics
-void complain(Parser *p, Loc loc, const char *fmt, ...)
+void parser_expected(Parser *p, const char *what); // ..., found TOKEN; panics
+void parser_fail(Parser *p, Loc loc, const char *fmt, ...) __attribute__((format(printf, 3, 4))); // panics
+void parser_complain(Parser *p, Loc loc, const char *fmt, ...)
     __attribute__((format(printf, 3, 4))); // parsing goes on
-bool enter(
+bool parser_enter(
     Parser *
         p); // one level deeper; false, and the parse is over, if too deep. Always paired with leave.
-void leave(Parser *p);
-void recover_statement(Parser *p);
-bool starts_declaration(TokenKind kind);
-bool starts_statement(TokenKind kind);
+void parser_leave(Parser *p);
+void parser_recover(Parser *p);
+bool token_starts_declaration(TokenKind kind);
+bool token_starts_statement(TokenKind kind);
 
 // ---- nodes (parser.c)
-void push(Parser *p, Nodes *list, Node *n);
-Node *make(Parser *p, NodeKind kind, Loc loc, int nkid, Node *const *kid);
-Node *make_rest(Parser *p, NodeKind kind, Loc loc, int nfixed, Node *const *fixed,
+void parser_push(Parser *p, Nodes *list, Node *n);
+Node *parser_make(Parser *p, NodeKind kind, Loc loc, int nkid, Node *const *kid);
+Node *parser_make_rest(Parser *p, NodeKind kind, Loc loc, int nfixed, Node *const *fixed,
                 const Nodes *rest);
 #define MAKE(p, KIND, loc, ...) \
-    make(p, N_##KIND, loc, COUNT(((Node *[]){__VA_ARGS__})), (Node *[]){__VA_ARGS__})
-Node *make_list(Parser *p, NodeKind kind, Loc loc, const Nodes *list); // TUPLE, SEQ, FILE, ...
-Node *make_name(Parser *p, Loc loc, Sym sym);
-Node *name_node(Parser *p, const char *what); // name at this token
+    parser_make(p, N_##KIND, loc, COUNT(((Node *[]){__VA_ARGS__})), (Node *[]){__VA_ARGS__})
+Node *parser_make_list(Parser *p, NodeKind kind, Loc loc, const Nodes *list); // TUPLE, SEQ, FILE, ...
+Node *parser_make_name(Parser *p, Loc loc, Sym sym);
+Node *parser_name_node(Parser *p, const char *what); // name at this token
 
 // ---- expressions (parser_expr.c)
-Node *expr(Parser *p);
-Node *condition(Parser *p); // an expression without a loose `else`
-Node *binary(Parser *p, Prec min);
-void args(Parser *p, Nodes *list);       // after "(", through ")"
-void index_list(Parser *p, Nodes *list); // after "[", through "]"
-Node *expr_list(Parser *p, TokenKind end,
+Node *parse_expr(Parser *p);
+Node *parse_condition(Parser *p); // an expression without a loose `else`
+Node *parse_binary(Parser *p, Prec min);
+void parse_args(Parser *p, Nodes *list);       // after "(", through ")"
+void parse_index_list(Parser *p, Nodes *list); // after "[", through "]"
+Node *parse_expr_list(Parser *p, TokenKind end,
                 Prec min);   // TUPLE of comma-separated expressions up to end, which is not taken
-Node *names_list(Parser *p); // TUPLE of NAME and SPREAD(NAME)
-Node *range(Parser *p);
-Node *block_expr(Parser *p);                            // "{" stmt* [expr] "}": BLOCK
-bool is_mapping(const Node *callee, const Nodes *args); // mapping(workers: ..., which is no call
-Node *if_either(Parser *p);                             // IF, or SELECT when the arms have values
-Node *type(Parser *p);                                  // parser_type.c
+Node *parse_names_list(Parser *p); // TUPLE of NAME and SPREAD(NAME)
+Node *parse_range(Parser *p);
+Node *parse_block_expr(Parser *p);                            // "{" stmt* [expr] "}": BLOCK
+bool parser_is_mapping(const Node *callee, const Nodes *args); // mapping(workers: ..., which is no call
+Node *parse_if_either(Parser *p);                             // IF, or SELECT when the arms have values
+Node *parse_type(Parser *p);                                  // parser_type.c
 
 // ---- statements (parser_stmt.c)
-Node *statement(Parser *p);
-Node *simple_statement(Parser *p, Node *e); // what begins with an expression, which was parsed
-bool at_statement(const Parser *p);         // begins with a word of its own
-Node *let(Parser *p);
-Node *block(Parser *p); // "{" stmt* "}": SEQ
-void block_into(Parser *p, Nodes *list);
+Node *parse_statement(Parser *p);
+Node *parse_simple_statement(Parser *p, Node *e); // what begins with an expression, which was parsed
+bool parser_at_statement(const Parser *p);         // begins with a word of its own
+Node *parse_let(Parser *p);
+Node *parse_block(Parser *p); // "{" stmt* "}": SEQ
+void parse_block_into(Parser *p, Nodes *list);
 
 // ---- declarations (parser_decl.c)
-Node *declaration(Parser *p);
+Node *parse_declaration(Parser *p);
 
 #endif

@@ -6,7 +6,7 @@
 
 static Node *make_sym(Parser *p, NodeKind kind, Loc loc, Sym sym, int nkid, Node *const *kid)
 {
-    Node *n = make(p, kind, loc, nkid, kid);
+    Node *n = parser_make(p, kind, loc, nkid, kid);
     n->u.sym = sym;
     return n;
 }
@@ -16,44 +16,44 @@ static Node *make_sym(Parser *p, NodeKind kind, Loc loc, Sym sym, int nkid, Node
 // pattern := NAME [ "[" indices "]" ] | "(" NAME { "," NAME } [ "," ] ")"
 static Node *pattern(Parser *p)
 {
-    Loc loc = here(p);
+    Loc loc = parser_here(p);
     Nodes list = {0};
-    if (accept(p, T_LPAREN)) {
+    if (parser_accept(p, T_LPAREN)) {
         while (p->tok.kind == T_NAME) {
-            push(p, &list, name_node(p, "a name"));
-            if (!accept(p, T_COMMA)) break;
+            parser_push(p, &list, parser_name_node(p, "a name"));
+            if (!parser_accept(p, T_COMMA)) break;
         }
-        if (!list.n) expected(p, "a name");
-        expect_closing(p, T_RPAREN, loc);
-        return make_list(p, N_TUPLE, loc, &list);
+        if (!list.n) parser_expected(p, "a name");
+        parser_expect_closing(p, T_RPAREN, loc);
+        return parser_make_list(p, N_TUPLE, loc, &list);
     }
-    Node *n = name_node(p, "a name or '('");
-    if (!accept(p, T_LBRACKET)) return n;
-    index_list(p, &list);
-    return make_rest(p, N_INDEX, loc, 1, &n, &list);
+    Node *n = parser_name_node(p, "a name or '('");
+    if (!parser_accept(p, T_LBRACKET)) return n;
+    parse_index_list(p, &list);
+    return parser_make_rest(p, N_INDEX, loc, 1, &n, &list);
 }
 
 // "let" pattern [ ":" type ] "=" expr ";"
-Node *let(Parser *p)
+Node *parse_let(Parser *p)
 {
-    Loc loc = here(p);
-    advance(p);
-    Node *what = pattern(p), *t = accept(p, T_COLON) ? type(p) : NULL;
-    expect(p, T_ASSIGN);
-    Node *value = expr(p);
-    expect(p, T_SEMICOLON);
+    Loc loc = parser_here(p);
+    parser_advance(p);
+    Node *what = pattern(p), *t = parser_accept(p, T_COLON) ? parse_type(p) : NULL;
+    parser_expect(p, T_ASSIGN);
+    Node *value = parse_expr(p);
+    parser_expect(p, T_SEMICOLON);
     return MAKE(p, LET, loc, what, t, value);
 }
 
 // "var" NAME [ ":" type ] [ "=" expr ] ";"
 static Node *var(Parser *p)
 {
-    advance(p);
-    Loc loc = here(p);
-    Sym sym = name(p, "a name");
-    Node *t = accept(p, T_COLON) ? type(p) : NULL;
-    Node *init = accept(p, T_ASSIGN) ? expr(p) : NULL;
-    expect(p, T_SEMICOLON);
+    parser_advance(p);
+    Loc loc = parser_here(p);
+    Sym sym = parser_name(p, "a name");
+    Node *t = parser_accept(p, T_COLON) ? parse_type(p) : NULL;
+    Node *init = parser_accept(p, T_ASSIGN) ? parse_expr(p) : NULL;
+    parser_expect(p, T_SEMICOLON);
     return make_sym(p, N_VAR, loc, sym, 2, (Node *[]){t, init});
 }
 
@@ -78,22 +78,22 @@ static const struct {
 };
 
 // place ("=" | "+=" | ...) expr ";"  |  expr ";"
-Node *simple_statement(Parser *p, Node *e)
+Node *parse_simple_statement(Parser *p, Node *e)
 {
-    Loc loc = here(p);
+    Loc loc = parser_here(p);
     for (size_t i = 0; i < COUNT(assigning); i++) {
         NodeKind kind = assigning[i].kind;
         if (p->tok.kind != assigning[i].token) continue;
         if (!is_place(e) || (e->kind == N_TUPLE && kind != N_NONE))
-            complain(p, e->loc, "this cannot be assigned to");
-        advance(p);
-        Node *value = expr(p);
-        expect(p, T_SEMICOLON);
+            parser_complain(p, e->loc, "this cannot be assigned to");
+        parser_advance(p);
+        Node *value = parse_expr(p);
+        parser_expect(p, T_SEMICOLON);
         Node *n = MAKE(p, ASSIGN, loc, e, value);
         n->sub = (uint8_t)kind;
         return n;
     }
-    expect(p, T_SEMICOLON);
+    parser_expect(p, T_SEMICOLON);
     return MAKE(p, EVAL, e->loc, e);
 }
 
@@ -103,23 +103,23 @@ Node *simple_statement(Parser *p, Node *e)
 static Node *for_loop(Parser *p)
 {
     int attr = LOOP_DEFAULT, factor = 0;
-    if (accept(p, T_UNROLL)) {
+    if (parser_accept(p, T_UNROLL)) {
         attr = LOOP_UNROLL;
-        if (accept(p, T_LPAREN)) {
+        if (parser_accept(p, T_LPAREN)) {
             if (p->tok.kind != T_INT || p->tok.i < 1 || p->tok.i > UINT16_MAX)
-                expected(p, "a factor from 1 to 65535");
+                parser_expected(p, "a factor from 1 to 65535");
             else factor = (int)p->tok.i;
-            advance(p);
-            expect(p, T_RPAREN);
+            parser_advance(p);
+            parser_expect(p, T_RPAREN);
         }
-    } else if (accept(p, T_PARALLEL)) {
+    } else if (parser_accept(p, T_PARALLEL)) {
         attr = LOOP_PARALLEL;
     }
-    Loc loc = here(p);
-    expect(p, T_FOR);
-    Node *vars = names_list(p);
-    expect(p, T_IN);
-    Node *over = range(p), *body = block(p);
+    Loc loc = parser_here(p);
+    parser_expect(p, T_FOR);
+    Node *vars = parse_names_list(p);
+    parser_expect(p, T_IN);
+    Node *over = parse_range(p), *body = parse_block(p);
     Node *n = MAKE(p, FOR, loc, vars, over, body);
     n->sub = (uint8_t)attr;
     n->flags = (uint16_t)factor;
@@ -129,13 +129,13 @@ static Node *for_loop(Parser *p)
 // "if" cond block [ "else" (if | block) ]
 static Node *if_statement(Parser *p)
 {
-    Loc loc = here(p);
-    advance(p);
-    Node *cond = condition(p), *then = block(p), *other = NULL;
-    if (accept(p, T_ELSE)) {
-        bool chain = p->tok.kind == T_IF && enter(p);
-        other = chain ? if_statement(p) : block(p);
-        if (chain) leave(p);
+    Loc loc = parser_here(p);
+    parser_advance(p);
+    Node *cond = parse_condition(p), *then = parse_block(p), *other = NULL;
+    if (parser_accept(p, T_ELSE)) {
+        bool chain = p->tok.kind == T_IF && parser_enter(p);
+        other = chain ? if_statement(p) : parse_block(p);
+        if (chain) parser_leave(p);
     }
     return MAKE(p, IF, loc, cond, then, other);
 }
@@ -143,61 +143,61 @@ static Node *if_statement(Parser *p)
 // "while" cond block
 static Node *while_loop(Parser *p)
 {
-    Loc loc = here(p);
-    advance(p);
-    Node *cond = condition(p), *body = block(p);
+    Loc loc = parser_here(p);
+    parser_advance(p);
+    Node *cond = parse_condition(p), *body = parse_block(p);
     return MAKE(p, WHILE, loc, cond, body);
 }
 
 // "break" ";" | "continue" ";"
 static Node *jump(Parser *p)
 {
-    Loc loc = here(p);
+    Loc loc = parser_here(p);
     NodeKind kind = p->tok.kind == T_BREAK ? N_BREAK : N_CONTINUE;
-    advance(p);
-    expect(p, T_SEMICOLON);
-    return make(p, kind, loc, 0, NULL);
+    parser_advance(p);
+    parser_expect(p, T_SEMICOLON);
+    return parser_make(p, kind, loc, 0, NULL);
 }
 
 // "return" [ expr ] ";"
 static Node *return_statement(Parser *p)
 {
-    Loc loc = here(p);
-    advance(p);
-    Node *value = p->tok.kind == T_SEMICOLON ? NULL : expr(p);
-    expect(p, T_SEMICOLON);
+    Loc loc = parser_here(p);
+    parser_advance(p);
+    Node *value = p->tok.kind == T_SEMICOLON ? NULL : parse_expr(p);
+    parser_expect(p, T_SEMICOLON);
     return MAKE(p, RETURN, loc, value);
 }
 
 // "require" expr [ "," STRING ] ";"
 static Node *require(Parser *p)
 {
-    Loc loc = here(p);
-    advance(p);
-    Node *cond = expr(p), *message = NULL;
-    if (accept(p, T_COMMA)) {
-        Loc at = here(p);
-        message = make_sym(p, N_STRING, at, string(p), 0, NULL);
+    Loc loc = parser_here(p);
+    parser_advance(p);
+    Node *cond = parse_expr(p), *message = NULL;
+    if (parser_accept(p, T_COMMA)) {
+        Loc at = parser_here(p);
+        message = make_sym(p, N_STRING, at, parser_string(p), 0, NULL);
     }
-    expect(p, T_SEMICOLON);
+    parser_expect(p, T_SEMICOLON);
     return MAKE(p, REQUIRE, loc, cond, message);
 }
 
 // "role" cond block
 static Node *role(Parser *p)
 {
-    Loc loc = here(p);
-    advance(p);
-    Node *cond = condition(p), *body = block(p);
+    Loc loc = parser_here(p);
+    parser_advance(p);
+    Node *cond = parse_condition(p), *body = parse_block(p);
     return MAKE(p, ROLE, loc, cond, body);
 }
 
 // "one" block
 static Node *one(Parser *p)
 {
-    Loc loc = here(p);
-    advance(p);
-    Node *body = block(p);
+    Loc loc = parser_here(p);
+    parser_advance(p);
+    Node *body = parse_block(p);
     return MAKE(p, ONE, loc, body);
 }
 
@@ -207,46 +207,46 @@ static Node *one(Parser *p)
 static Node *launch_extents(Parser *p)
 {
     static const char *const words[] = {"grid", "block", "cluster"};
-    Loc loc = here(p);
+    Loc loc = parser_here(p);
     Node *part[3] = {NULL};
-    advance(p);
+    parser_advance(p);
     do {
         size_t k = 0;
-        while (k < COUNT(words) && !at_word(p, words[k])) k++;
+        while (k < COUNT(words) && !parser_at_word(p, words[k])) k++;
         if (k == COUNT(words)) {
-            expected(p, "grid, block or cluster");
+            parser_expected(p, "grid, block or cluster");
             break;
         }
-        if (part[k]) complain(p, here(p), "'%s' is given twice", words[k]);
-        advance(p);
-        Loc open = here(p);
-        expect(p, T_LPAREN);
-        part[k] = expr_list(p, T_RPAREN, PREC_ANY);
-        expect_closing(p, T_RPAREN, open);
+        if (part[k]) parser_complain(p, parser_here(p), "'%s' is given twice", words[k]);
+        parser_advance(p);
+        Loc open = parser_here(p);
+        parser_expect(p, T_LPAREN);
+        part[k] = parse_expr_list(p, T_RPAREN, PREC_ANY);
+        parser_expect_closing(p, T_RPAREN, open);
     } while (p->tok.kind == T_NAME);
-    if (!part[0]) part[0] = make(p, N_TUPLE, loc, 0, NULL);
-    return make(p, N_LAUNCH, loc, 3, part);
+    if (!part[0]) part[0] = parser_make(p, N_TUPLE, loc, 0, NULL);
+    return parser_make(p, N_LAUNCH, loc, 3, part);
 }
 
 // "launch" extents { extents } ";"
 static Node *launch(Parser *p)
 {
     Node *n = launch_extents(p);
-    expect(p, T_SEMICOLON);
+    parser_expect(p, T_SEMICOLON);
     return n;
 }
 
 // "stage" NAME [ "launch" extents { extents } ] block
 static Node *stage(Parser *p)
 {
-    advance(p);
-    Loc loc = here(p);
-    Sym sym = name(p, "the stage's name");
+    parser_advance(p);
+    Loc loc = parser_here(p);
+    Sym sym = parser_name(p, "the stage's name");
     Nodes list = {0};
-    if (p->tok.kind == T_LAUNCH) push(p, &list, launch_extents(p));
-    Loc open = here(p);
-    block_into(p, &list);
-    Node *body = make_list(p, N_SEQ, open, &list);
+    if (p->tok.kind == T_LAUNCH) parser_push(p, &list, launch_extents(p));
+    Loc open = parser_here(p);
+    parse_block_into(p, &list);
+    Node *body = parser_make_list(p, N_SEQ, open, &list);
     return make_sym(p, N_STAGE, loc, sym, 1, &body);
 }
 
@@ -254,42 +254,42 @@ static Node *stage(Parser *p)
 // tighter than |
 static Node *choice(Parser *p)
 {
-    Loc loc = here(p);
-    Sym sym = name(p, "the name of a choice");
-    expect(p, T_COLON);
+    Loc loc = parser_here(p);
+    Sym sym = parser_name(p, "the name of a choice");
+    parser_expect(p, T_COLON);
     Node *level[3] = {NULL};
     if (p->tok.kind == T_BAR || p->tok.kind == T_OR_OR || p->tok.kind == T_SEMICOLON)
-        expected(p, "the default of the choice");
+        parser_expected(p, "the default of the choice");
     for (int k = 0; k < 3; k++) {
         bool empty = p->tok.kind == T_BAR || p->tok.kind == T_OR_OR;
-        level[k] = expr_list(p, empty ? p->tok.kind : T_SEMICOLON, PREC_BXOR);
+        level[k] = parse_expr_list(p, empty ? p->tok.kind : T_SEMICOLON, PREC_BXOR);
         if (p->tok.kind == T_OR_OR && k == 0) { // "||": nothing between the bars
-            level[++k] = make(p, N_TUPLE, here(p), 0, NULL);
-            advance(p);
-        } else if (!accept(p, T_BAR)) {
+            level[++k] = parser_make(p, N_TUPLE, parser_here(p), 0, NULL);
+            parser_advance(p);
+        } else if (!parser_accept(p, T_BAR)) {
             break;
         }
-        if (k == 2) fail(p, loc_at(p, p->prev_end - 1), "a choice has at most three levels");
+        if (k == 2) parser_fail(p, parser_loc_at(p, p->prev_end - 1), "a choice has at most three levels");
     }
-    expect(p, T_SEMICOLON);
+    parser_expect(p, T_SEMICOLON);
     return make_sym(p, N_CHOICE, loc, sym, 3, level);
 }
 
 // "tune" "{" choice* "}"
 static Node *tune(Parser *p)
 {
-    Loc loc = here(p);
-    advance(p);
-    Loc open = here(p);
+    Loc loc = parser_here(p);
+    parser_advance(p);
+    Loc open = parser_here(p);
     Nodes list = {0};
-    expect(p, T_LBRACE);
-    while (p->tok.kind != T_RBRACE && p->tok.kind != T_EOF && !starts_declaration(p->tok.kind) &&
+    parser_expect(p, T_LBRACE);
+    while (p->tok.kind != T_RBRACE && p->tok.kind != T_EOF && !token_starts_declaration(p->tok.kind) &&
            !p->panic) {
-        push(p, &list, choice(p));
-        if (p->panic) recover_statement(p);
+        parser_push(p, &list, choice(p));
+        if (p->panic) parser_recover(p);
     }
-    expect_closing(p, T_RBRACE, open);
-    return make_list(p, N_TUNE, loc, &list);
+    parser_expect_closing(p, T_RBRACE, open);
+    return parser_make_list(p, N_TUNE, loc, &list);
 }
 
 // option := "layout" expr | "over" expr | "=" expr | "align" "(" expr ")" | "alias" NAME | "when"
@@ -298,12 +298,12 @@ static const char *const memory_options[] = {"layout", "over", "=", "align", "al
 
 static Node *memory_option(Parser *p, int k)
 {
-    if (memory_options[k][0] != 'a') return expr(p);
-    if (!strcmp(memory_options[k], "alias")) return name_node(p, "a name");
-    Loc open = here(p);
-    expect(p, T_LPAREN);
-    Node *n = expr(p);
-    expect_closing(p, T_RPAREN, open);
+    if (memory_options[k][0] != 'a') return parse_expr(p);
+    if (!strcmp(memory_options[k], "alias")) return parser_name_node(p, "a name");
+    Loc open = parser_here(p);
+    parser_expect(p, T_LPAREN);
+    Node *n = parse_expr(p);
+    parser_expect_closing(p, T_RPAREN, open);
     return n;
 }
 
@@ -311,25 +311,25 @@ static Node *memory_option(Parser *p, int k)
 static Node *memory(Parser *p)
 {
     Space space = SPACE_WORKSPACE;
-    while (!at_word(p, space_name[space])) space++;
-    advance(p);
-    Loc loc = here(p);
-    Sym sym = name(p, "a name");
-    expect(p, T_COLON);
-    Node *part[7] = {type(p)};
+    while (!parser_at_word(p, space_name[space])) space++;
+    parser_advance(p);
+    Loc loc = parser_here(p);
+    Sym sym = parser_name(p, "a name");
+    parser_expect(p, T_COLON);
+    Node *part[7] = {parse_type(p)};
     for (size_t k = 0; k < COUNT(memory_options);) {
         bool here_it_is =
-            memory_options[k][0] == '=' ? p->tok.kind == T_ASSIGN : at_word(p, memory_options[k]);
+            memory_options[k][0] == '=' ? p->tok.kind == T_ASSIGN : parser_at_word(p, memory_options[k]);
         if (!here_it_is) {
             k++;
             continue;
         }
-        if (part[k + 1]) complain(p, here(p), "'%s' is given twice", memory_options[k]);
-        advance(p);
+        if (part[k + 1]) parser_complain(p, parser_here(p), "'%s' is given twice", memory_options[k]);
+        parser_advance(p);
         part[k + 1] = memory_option(p, (int)k);
         k = 0;
     }
-    expect(p, T_SEMICOLON);
+    parser_expect(p, T_SEMICOLON);
     Node *n = make_sym(p, N_MEMORY, loc, sym, 7, part);
     n->sub = (uint8_t)space;
     return n;
@@ -338,33 +338,33 @@ static Node *memory(Parser *p)
 // ---- blocks
 
 // "{" stmt* "}"
-void block_into(Parser *p, Nodes *list)
+void parse_block_into(Parser *p, Nodes *list)
 {
-    Loc open = here(p);
-    expect(p, T_LBRACE);
+    Loc open = parser_here(p);
+    parser_expect(p, T_LBRACE);
     while (!p->panic && p->tok.kind != T_RBRACE && p->tok.kind != T_EOF &&
-           !starts_declaration(p->tok.kind)) {
-        if (accept(p, T_SEMICOLON)) continue;
-        push(p, list, statement(p));
-        if (p->panic) recover_statement(p);
+           !token_starts_declaration(p->tok.kind)) {
+        if (parser_accept(p, T_SEMICOLON)) continue;
+        parser_push(p, list, parse_statement(p));
+        if (p->panic) parser_recover(p);
     }
-    expect_closing(p, T_RBRACE, open);
+    parser_expect_closing(p, T_RBRACE, open);
 }
 
 // block := "{" stmt* "}"
-Node *block(Parser *p)
+Node *parse_block(Parser *p)
 {
-    Loc loc = here(p);
+    Loc loc = parser_here(p);
     Nodes list = {0};
-    block_into(p, &list);
-    return make_list(p, N_SEQ, loc, &list);
+    parse_block_into(p, &list);
+    return parser_make_list(p, N_SEQ, loc, &list);
 }
 
 static const struct {
     TokenKind first;
     Node *(*parse)(Parser *p);
 } statements[] = {
-    {T_LET, let},           {T_FOR, for_loop},    {T_UNROLL, for_loop},
+    {T_LET, parse_let},           {T_FOR, for_loop},    {T_UNROLL, for_loop},
     {T_PARALLEL, for_loop}, {T_IF, if_statement}, {T_WHILE, while_loop},
     {T_BREAK, jump},        {T_CONTINUE, jump},   {T_RETURN, return_statement},
     {T_LAUNCH, launch},     {T_STAGE, stage},     {T_TUNE, tune},
@@ -373,7 +373,7 @@ static const struct {
     {T_WORKSPACE, memory},
 };
 
-bool starts_statement(TokenKind kind)
+bool token_starts_statement(TokenKind kind)
 {
     for (size_t i = 0; i < COUNT(statements); i++)
         if (statements[i].first == kind) return true;
@@ -383,29 +383,29 @@ bool starts_statement(TokenKind kind)
 // `var` is a word like others (a variance, say); a name after it makes it a statement.
 static bool at_var(const Parser *p)
 {
-    return at_word(p, "var") && peek(p).kind == T_NAME;
+    return parser_at_word(p, "var") && parser_peek(p).kind == T_NAME;
 }
 
-bool at_statement(const Parser *p)
+bool parser_at_statement(const Parser *p)
 {
-    return starts_statement(p->tok.kind) || p->tok.kind == T_LBRACE || at_var(p);
+    return token_starts_statement(p->tok.kind) || p->tok.kind == T_LBRACE || at_var(p);
 }
 
 // stmt := a form of the table | var | block | simple_statement
-Node *statement(Parser *p)
+Node *parse_statement(Parser *p)
 {
     Node *n = NULL;
-    if (!enter(p)) {
-        n = make(p, N_SEQ, here(p), 0, NULL);
+    if (!parser_enter(p)) {
+        n = parser_make(p, N_SEQ, parser_here(p), 0, NULL);
     } else if (p->tok.kind == T_LBRACE) {
-        n = block(p);
+        n = parse_block(p);
     } else if (at_var(p)) {
         n = var(p);
     } else {
         for (size_t i = 0; i < COUNT(statements) && !n; i++)
             if (statements[i].first == p->tok.kind) n = statements[i].parse(p);
-        if (!n) n = simple_statement(p, expr(p));
+        if (!n) n = parse_simple_statement(p, parse_expr(p));
     }
-    leave(p);
+    parser_leave(p);
     return n;
 }

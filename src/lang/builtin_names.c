@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names that need no declaration: element types, constants, workers (thread, block, lane), the device, and what follows a dot.
+#include "lang/eval.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct KnownMath {
+    const char *name;
+    double (*one)(double);
+} KnownMath;
+
+static const KnownMath known_math[] = {
+    {"sqrt", sqrt}, {"exp", exp},   {"log", log},     {"log2", log2}, {"tanh", tanh}, {"erf", erf},  {"sin", sin},   {"cos", cos},
+    {"abs", fabs},  {"floor", floor}, {"ceil", ceil}, {"trunc", trunc}, {"rint", rint},
+};
+
+static const KnownMath *math_of(const char *name)
+{
+    for (size_t i = 0; i < COUNT(known_math); i++)
+        if (strcmp(known_math[i].name, name) == 0)
+            return &known_math[i];
+    return NULL;
+}
+
+bool builtin_known_math(const char *name)
+{
+    return math_of(name) != NULL;
+}
+
+bool builtin_known_math_apply(const char *name, int n, const Value *at, Value *out)
+{
+    if (n != 1 || (at[0].kind != V_INT && at[0].kind != V_FLOAT))
+        return false;
+    double x = at[0].kind == V_INT ? (double)at[0].u.i : at[0].u.f;
+    double y = math_of(name)->one(x);
+    bool whole = at[0].kind == V_INT && (name[0] == 'a' || name[0] == 'f' || name[0] == 'c') && strcmp(name, "cos") != 0;
+    *out = whole ? value_int((int64_t)y) : value_float(y);
+    return true;
+}
+
+static bool worker(Eval *e, Loc loc, Builtin b, const char *name, int64_t hi, Value *out)
+{
+    if (!e->stage)
+        return eval_fail(e, loc, "'%s' is known inside a stage only", name);
+    Var *v = e->stage->builtin[b];
+    if (!v) {
+        v = kernel_var(e->kernel, name, DT_I64, false);
+        v->builtin = b;
+        v->lo = 0;
+        v->hi = hi;
+        e->stage->builtin[b] = v;
+    }
+    *out = value_expr(node_var(e->arena, loc, v));
+    return true;
+}
+
+static int64_t extent_of(const Node *n)
+{
+    return n && n->kind == N_INT ? n->u.i - 1 : INT64_MAX / 4;
+}
+
+static bool thread(Eval *e, Loc loc, Value *out)
+{
+    return worker(e, loc, VAR_THREAD, "thread", e->stage && e->stage->block ? extent_of(e->stage->block) : 0, out);
+}
+
+static bool part_of_thread(Eval *e, Loc loc, NodeKind op, int64_t by, Value *out)
+{
+    Value t;
+    return thread(e, loc, &t) && eval_binary(e, loc, op, t, value_int(by), out);
+}
+
+typedef struct Constant {
+    const char *name;
+    enum { C_FLOAT, C_THREAD, C_WARP, C_WARPGROUP, C_LANE, C_CORE, C_BLOCK, C_SPACE } what;
+    double f;
+} Constant;
+
+static const Constant constants[] = {
+    {"pi", C_FLOAT, 3.14159265358979323846},
+    {"inf", C_FLOAT, INFINITY},
+    {"nan", C_FLOAT, NAN},
+    {"thread", C_THREAD, 0},
+    {"warp", C_WARP, 0},
+    {"warpgroup", C_WARPGROUP, 0},
+    {"lane", C_LANE, 0},
+    {"core", C_CORE, 0},
+    {"block", C_BLOCK, 0},
+    {"device", C_SPACE, 0},
+};
+
+static bool lane(Eval *e, Loc loc, Value *out)
+{
+    if (e->kernel->target.kind == TARGET_CUDA)
+        return part_of_thread(e, loc, N_MOD, 32, out);
+    return worker(e, loc, VAR_LANE, "lane", INT64_MAX / 4, out);
+}
+
+bool builtin_constant(Eval *e, Sym name, Loc loc, Value *out, bool *found)
+{
+    *found = true;
+    DType t = dtype_from_name(name);
+    if (t != DT_NONE) {
+        *out = value_dtype(t);
+        return true;
+    }
+    const char *x = strrchr(name, 'x');          // f32x4
+    char base[16];
+    if (x && isdigit((unsigned char)x[1]) && (size_t)(x - name) < sizeof base) {
+        memcpy(base, name, (size_t)(x - name));
+        base[x - name] = 0;
+        long lanes = strtol(x + 1, NULL, 10);
+        t = dtype_from_name(base);
+        if (t != DT_NONE && lanes >= 1 && lanes <= 64 && (lanes & (lanes - 1)) == 0) {
+            *out = value_dtype(t);
+            out->u.dtype.lanes = (int)lanes;
+            return true;
+        }
+    }
+    for (size_t i = 0; i < COUNT(constants); i++) {
+        if (strcmp(constants[i].name, name) != 0)
+            continue;
+        switch (constants[i].what) {
+        case C_FLOAT: *out = value_float(constants[i].f); return true;
+        case C_THREAD: return thread(e, loc, out);
+        case C_WARP: return part_of_thread(e, loc, N_DIV, 32, out);
+        case C_WARPGROUP: return part_of_thread(e, loc, N_DIV, 128, out);
+        case C_LANE: return lane(e, loc, out);
+        case C_CORE: return worker(e, loc, VAR_CORE, "core", INT64_MAX / 4, out);
+        case C_BLOCK:
+        case C_SPACE: *out = (Value){.kind = V_FUNCTION, .loc = loc, .u.str = name}; return true;
+        }
+    }
+    *found = false;
+    return true;
+}
+
+static bool block_field(Eval *e, Loc loc, Sym f, Value *out)
+{
+    int axis = f[0] >= 'x' && f[0] <= 'z' && !f[1] ? f[0] - 'x' : -1;
+    if (axis < 0)
+        return eval_fail(e, loc, "block has x, y and z, no '%s'", f);
+    static const char *const names[] = {"block_x", "block_y", "block_z"};
+    Node *extent = e->stage && axis < e->stage->ngrid ? e->stage->grid[axis] : NULL;
+    int64_t lo, hi;
+    if (!extent || !node_bounds(extent, &lo, &hi))
+        hi = extent ? INT64_MAX / 4 : 1;
+    return worker(e, loc, (Builtin)(VAR_BLOCK_X + axis), names[axis], max_i64(hi - 1, 0), out);
+}
+
+static bool device_field(Eval *e, Loc loc, Sym f, Value *out)
+{
+    const Target *t = &e->kernel->target;
+    const struct { const char *name; int64_t v; } fields[] = {
+        {"max_threads", t->max_threads}, {"cores", t->ncore},   {"shared_bytes", t->shared_bytes}, {"vector_bytes", t->vector_bytes},
+        {"registers", t->nregister},     {"l1_bytes", t->l1_bytes}, {"l2_bytes", t->l2_bytes},     {"l3_bytes", t->l3_bytes},
+    };
+    if (strcmp(f, "lanes") == 0) {
+        *out = (Value){.kind = V_FUNCTION, .u.str = eval_sym(e, "device_lanes")};
+        return true;
+    }
+    for (size_t i = 0; i < COUNT(fields); i++)
+        if (strcmp(fields[i].name, f) == 0) {
+            *out = value_int(fields[i].v);
+            return true;
+        }
+    return eval_fail(e, loc, "the device has no '%s'", f);
+}
+
+// thread.x runs over the first extent of block(...) and varies slowest, as grids do.
+static bool thread_field(Eval *e, Loc loc, Value t, Sym f, Value *out)
+{
+    int axis = f[0] >= 'x' && f[0] <= 'z' && !f[1] ? f[0] - 'x' : -1;
+    if (axis < 0 || axis >= e->nblock_dims)
+        return eval_fail(e, loc, "the block has %d axes, no '%s'", e->nblock_dims, f);
+    Value dims = value_ints(e->arena, e->nblock_dims, e->block_dims), all;
+    if (!values_unravel(e, loc, t, e->nblock_dims, dims.u.tuple.at, &all))
+        return false;
+    *out = all.u.tuple.at[axis];
+    return true;
+}
+
+static bool tuple_field(Eval *e, Loc loc, Value t, Sym f, Value *out)
+{
+    int n = t.u.tuple.n;
+    if (strcmp(f, "lo") == 0 || strcmp(f, "hi") == 0) {      // halves, as of ONNX pads
+        *out = value_tuple(e->arena, n / 2, t.u.tuple.at + (f[0] == 'h' ? n / 2 : 0));
+        return n % 2 == 0 || eval_fail(e, loc, "a pack of %d has no halves", n);
+    }
+    char *end;
+    long i = strtol(f, &end, 10);
+    if (*end || i < 0 || i >= n)
+        return eval_fail(e, loc, "a tuple of %d has no '%s'", n, f);
+    *out = t.u.tuple.at[i];
+    return true;
+}
+
+// The operand that shares the tensor's index map: the tensor itself, or the only tensor of equal shape behind elementwise ops.
+static Tensor *leaf_of(Tensor *t)
+{
+    while (t && !t->buf) {
+        Tensor *next = NULL;
+        const Node *params = t->producer ? KID((Node *)t->producer->decl, OP, params) : NULL;
+        for (int i = 0; params && i < NREST((Node *)params); i++) {
+            Env *b = env_find(t->producer->env, REST((Node *)params)[i]->u.sym);
+            Tensor *x = b && b->value.kind == V_TENSOR ? b->value.u.tensor : NULL;
+            bool same = x && x->rank == t->rank;
+            for (int k = 0; same && k < x->rank; k++)
+                same = value_equal(&x->dims[k], &t->dims[k]);
+            if (same && next)
+                return NULL;
+            next = same ? x : next;
+        }
+        t = next;
+    }
+    return t;
+}
+
+static bool tensor_field(Eval *e, Loc loc, Tensor *t, Sym f, Value *out)
+{
+    if (strcmp(f, "shape") == 0)
+        *out = value_tuple(e->arena, t->rank, t->dims);
+    else if (strcmp(f, "rank") == 0)
+        *out = value_int(t->rank);
+    else if (strcmp(f, "type") == 0)
+        *out = value_dtype(t->type);
+    else if (strcmp(f, "align") == 0)
+        *out = value_int(max_i64(t->align_bytes, (int64_t)dtype_size(t->type)));
+    else if (strcmp(f, "memory") == 0 && t->epilogue && t->epilogue->noutput)
+        *out = (Value){.kind = V_MEMORY, .u.mem = t->epilogue->memory[0]};
+    else if (strcmp(f, "leaf") == 0) {
+        Tensor *leaf = leaf_of(t);
+        if (!leaf)
+            return eval_fail(e, loc, "'%s' has no single operand that shares its index map", t->name);
+        *out = (Value){.kind = V_TENSOR, .u.tensor = leaf};
+    } else
+        return eval_fail(e, loc, "a tensor has no '%s'", f);
+    return true;
+}
+
+// a.apply(i..., v): the op of a applied to v at i. c.value(i..., v): the epilogue applied, its other outputs stored.
+bool builtin_method(Eval *e, Node *call, Value base, Sym f, Value *out)
+{
+    Value args;
+    bool apply = strcmp(f, "apply") == 0;
+    if (base.kind != V_TENSOR || (!apply && strcmp(f, "value") != 0))
+        return eval_fail(e, call->loc, "%s has no function '%s'", value_kind_name(base.kind), f);
+    Tensor *t = base.u.tensor;
+    if (!eval_list(e, REST(call), NREST(call), &args))
+        return false;
+    int n = args.u.tuple.n - 1;
+    if (n != t->rank)
+        return eval_fail(e, call->loc, "'%s' takes %d indices and a value", f, t->rank);
+    Value v = args.u.tuple.at[n];
+    Node *x;
+    if (!eval_node(e, call->loc, v, &x))
+        return false;
+    if (!apply)
+        return tensor_value(e, call->loc, t, n, args.u.tuple.at, v, out);
+    Tensor *leaf = leaf_of(t);
+    if (!leaf)
+        return eval_fail(e, call->loc, "'%s' has no single operand that shares its index map", t->name);
+    if (leaf == t) {
+        *out = v;
+        return true;
+    }
+    Tensor saved = *leaf;
+    leaf->is_hole = true;
+    leaf->hole = (Value){.kind = V_EXPR, .u.expr = x};
+    bool ok = tensor_load(e, call->loc, t, n, args.u.tuple.at, out);
+    *leaf = saved;
+    return ok;
+}
+
+static bool ring_field(Eval *e, Loc loc, Value r, Sym f, Value *out)
+{
+    Node *index = node_var(e->arena, loc, r.u.ring.index), *phase = node_var(e->arena, loc, r.u.ring.phase);
+    if (strcmp(f, "phase") == 0)
+        *out = value_expr(phase);
+    else if (strcmp(f, "index") == 0)
+        *out = value_expr(index);
+    else if (strcmp(f, "next") == 0) {
+        Value last, next, flipped;
+        Node *set_phase = node_new(e->arena, N_SET, loc, 1), *set_index = node_new(e->arena, N_SET, loc, 1);
+        if (!eval_binary(e, loc, N_EQ, value_expr(index), value_int(r.u.ring.n - 1), &last) ||
+            !eval_binary(e, loc, N_BXOR, value_expr(phase), value_int(1), &flipped) ||
+            !eval_select(e, loc, last, flipped, value_expr(phase), &flipped) ||
+            !eval_binary(e, loc, N_ADD, value_expr(index), value_int(1), &next) ||
+            !eval_select(e, loc, last, value_int(0), next, &next) || !eval_index(e, loc, flipped, &set_phase->kid[0]) ||
+            !eval_index(e, loc, next, &set_index->kid[0]))
+            return false;
+        set_phase->u.var = r.u.ring.phase;
+        set_index->u.var = r.u.ring.index;
+        eval_emit(e, set_phase);
+        eval_emit(e, set_index);
+        *out = value_none();
+    } else
+        return eval_fail(e, loc, "a ring has phase, index and next, no '%s'", f);
+    return true;
+}
+
+bool builtin_field(Eval *e, Loc loc, Value base, Sym f, Value *out)
+{
+    switch (base.kind) {
+    case V_FUNCTION:
+        return strcmp(base.u.str, "block") == 0    ? block_field(e, loc, f, out)
+               : strcmp(base.u.str, "device") == 0 ? device_field(e, loc, f, out)
+                                                   : eval_fail(e, loc, "'%s' has no '%s'", base.u.str, f);
+    case V_TUPLE: return tuple_field(e, loc, base, f, out);
+    case V_TENSOR: return tensor_field(e, loc, base.u.tensor, f, out);
+    case V_RING: return ring_field(e, loc, base, f, out);
+    case V_MAPPING:
+    case V_LAYOUT: {
+        const Mapping *m = base.kind == V_MAPPING ? base.u.map : NULL;
+        const Layout *l = base.kind == V_LAYOUT ? base.u.layout : NULL;
+        if (strcmp(f, "shape") == 0)
+            *out = value_ints(e->arena, m ? m->rank : l->rank, m ? m->shape : l->shape);
+        else if (m && strcmp(f, "workers") == 0)
+            *out = value_int(m->nworker);
+        else if (m && strcmp(f, "tasks") == 0)
+            *out = value_int(m->ntask);
+        else if (l && strcmp(f, "size") == 0)
+            *out = value_int(l->size);
+        else
+            return eval_fail(e, loc, "%s has no '%s'", value_kind_name(base.kind), f);
+        return true;
+    }
+    case V_MEMORY:
+        if (strcmp(f, "type") == 0) {
+            *out = value_dtype(base.u.mem->type);
+            return true;
+        }
+        if (strcmp(f, "shape") == 0) {
+            *out = value_tuple(e->arena, base.u.mem->rank, NULL);
+            for (int i = 0; i < base.u.mem->rank; i++)
+                out->u.tuple.at[i] = value_expr(base.u.mem->extent[i]);
+            return true;
+        }
+        return eval_fail(e, loc, "a buffer has no '%s'", f);
+    case V_INT:
+    case V_FLOAT:
+        if (strcmp(f, "lo") == 0 || strcmp(f, "hi") == 0) {  // one value for every element of a list
+            *out = base;
+            return true;
+        }
+        return eval_fail(e, loc, "a number has no '%s'", f);
+    case V_EXPR:
+        if (base.u.expr->kind == N_VARREF && base.u.expr->u.var->builtin == VAR_THREAD)
+            return thread_field(e, loc, base, f, out);
+        return eval_fail(e, loc, "a number has no '%s'", f);
+    default: return eval_fail(e, loc, "%s has no '%s'", value_kind_name(base.kind), f);
+    }
+}

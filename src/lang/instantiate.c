@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+// Entry points of the partial evaluator: leaves and ops of a group, templates on them, their schedule space.
+#include "lang/eval.h"
+
+#include <stdio.h>
+#include <string.h>
+
+Instance *instance_new(Arena *a, const Library *l, const Target *target, Diag *d)
+{
+    Instance *in = NEW(a, Instance);
+    in->arena = a;
+    in->library = l;
+    in->diag = d;
+    in->kernel = NEW(a, Kernel);
+    in->kernel->arena = a;
+    in->kernel->target = *target;
+    in->eval = NEW(a, Eval);
+    *in->eval = (Eval){.in = in, .arena = a, .lib = l, .diag = d, .kernel = in->kernel};
+    return in;
+}
+
+Value instance_dim(Instance *in, const char *name, int64_t lo, int64_t hi, int64_t divisor)
+{
+    Var *v = kernel_var(in->kernel, name, DT_I64, false);
+    v->builtin = VAR_DIM;
+    v->lo = lo;
+    v->hi = hi;
+    v->divisor = divisor > 0 ? divisor : 1;
+    VEC_PUSH(in->arena, &in->kernel->dims, v);
+    return value_expr(node_var(in->arena, 0, v));
+}
+
+static Tensor *tensor_new(Instance *in, const char *name, DType type, int rank, const Value *dims)
+{
+    Tensor *t = NEW(in->arena, Tensor);
+    t->name = intern(in->library->names, name);
+    t->type = type;
+    t->rank = rank;
+    t->dims = NEW_ARRAY(in->arena, Value, rank);
+    if (rank)
+        memcpy(t->dims, dims, (size_t)rank * sizeof(Value));
+    return t;
+}
+
+static Buffer *global(Instance *in, const char *name, DType type, int rank, const Value *dims)
+{
+    Node *extent[EVAL_MAX_RANK];
+    ASSERT(rank <= EVAL_MAX_RANK);
+    for (int i = 0; i < rank; i++)
+        extent[i] = dims[i].kind == V_INT ? node_i64(in->arena, dims[i].u.i) : dims[i].u.expr;
+    Buffer *b = kernel_buffer(in->kernel, name, SPACE_GLOBAL, type, rank, extent);
+    b->param = in->kernel->params.n;
+    VEC_PUSH(in->arena, &in->kernel->params, b);
+    return b;
+}
+
+Tensor *instance_input(Instance *in, const char *name, DType type, int rank, const Value *dims)
+{
+    Tensor *t = tensor_new(in, name, type, rank, dims);
+    t->buf = global(in, name, type, rank, dims);
+    return t;
+}
+
+Buffer *instance_output(Instance *in, const char *name, DType type, int rank, const Value *dims)
+{
+    Buffer *b = global(in, name, type, rank, dims);
+    b->output = true;
+    return b;
+}
+
+Tensor *instance_hole(Instance *in, const char *name, DType type, int rank, const Value *dims)
+{
+    Tensor *t = tensor_new(in, name, type, rank, dims);
+    t->is_hole = true;
+    return t;
+}
+
+// Says in a note which op was applied to what.
+static void note_application(Instance *in, Loc loc, const Node *op, int narg, const Value *args)
+{
+    Buf b;
+    buf_init(&b, in->arena);
+    for (int i = 0; i < narg; i++) {
+        buf_puts(&b, i ? ", " : "");
+        if (args[i].kind == V_TENSOR)
+            tensor_describe(args[i].u.tensor, &b);
+        else
+            value_print(&args[i], &b);
+    }
+    diag_note(in->diag, loc ? loc : op->loc, "in %s(%s)", op->u.sym, buf_text(&b));
+}
+
+static bool check_requirements(Eval *e, Node *seq)
+{
+    for (int i = 0; i < NREST(seq); i++) {
+        Node *s = REST(seq)[i];
+        if (s->kind == N_REQUIRE && !eval_require(e, s))
+            return false;
+        if (s->kind == N_LET && KID(s, LET, pattern)->kind != N_INDEX && !eval_stmt(e, s))
+            return false;
+    }
+    return true;
+}
+
+OpInst *op_apply(Instance *in, Loc loc, const Node *op, int narg, const Value *args, const Map *attrs)
+{
+    Eval *e = in->eval;
+    Env *env = e->env;
+    Node *decl = (Node *)op, *results = KID(decl, OP, results);
+    OpInst *inst = NEW(in->arena, OpInst);
+    inst->decl = op;
+    inst->nresult = NREST(results);
+    inst->results = NEW_ARRAY(in->arena, Tensor *, inst->nresult);
+    e->env = NULL;
+    Loc at = loc ? loc : op->loc;
+    bool ok = bind_params(e, at, decl, NULL, KID(decl, OP, params), narg, args) && bind_attrs(e, at, decl, KID(decl, OP, attrs), attrs);
+    Env *bound = e->env;
+    ok = ok && check_requirements(e, KID(decl, OP, body));
+    e->env = bound;
+    for (int i = 0; ok && i < inst->nresult; i++) {
+        Node *p = REST(results)[i];
+        DType type;
+        int rank;
+        Value dims[EVAL_MAX_RANK];
+        ok = bind_result_type(e, p, &type, &rank, dims);
+        if (ok) {
+            inst->results[i] = tensor_new(in, p->u.sym, type, rank, dims);
+            inst->results[i]->producer = inst;
+            inst->results[i]->output = i;
+        }
+    }
+    inst->env = bound;
+    e->env = env;
+    if (!ok)
+        note_application(in, loc, op, narg, args);
+    return ok ? inst : NULL;
+}
+
+static bool has_stages(Node *body)
+{
+    for (int i = 0; i < NREST(body); i++)
+        if (REST(body)[i]->kind == N_STAGE)
+            return true;
+    return false;
+}
+
+static Stage *open_stage(Eval *e, const char *name, Stmts *body)
+{
+    e->stage = NEW(e->arena, Stage);
+    e->stage->name = eval_sym(e, name);
+    e->nblock_dims = 0;
+    *body = (Stmts){0};
+    e->out = body;
+    return e->stage;
+}
+
+static void close_stage(Eval *e, Stmts *body, Loc loc)
+{
+    e->stage->body = eval_end(e, body, NULL, loc);
+    VEC_PUSH(e->arena, &e->kernel->stages, e->stage);
+    e->stage = NULL;
+}
+
+static bool run_body(Eval *e, Node *body)
+{
+    if (has_stages(body))
+        return eval_stmts(e, body);
+    Stmts stmts;
+    open_stage(e, "main", &stmts);
+    bool ok = eval_stmts(e, body);
+    close_stage(e, &stmts, body->loc);
+    return ok;
+}
+
+// Results of a kernel or serial op as tensors that can be stored, checked against what the caller will receive.
+static bool bind_results(Eval *e, Loc loc, Node *results, const Epilogue *ep, int nresult)
+{
+    if (NREST(results) != nresult)
+        return eval_fail(e, loc, "there are %d results, %d are wanted", NREST(results), nresult);
+    for (int i = 0; i < nresult; i++) {
+        Node *p = REST(results)[i];
+        Value dims[EVAL_MAX_RANK];
+        DType type;
+        int rank;
+        if (!bind_result_type(e, p, &type, &rank, dims))
+            return false;
+        Tensor *t = tensor_new(e->in, p->u.sym, type, rank, dims);
+        t->epilogue = NEW(e->arena, Epilogue);
+        *t->epilogue = ep[i];
+        int have = ep[i].hole ? ep[i].hole->rank : ep[i].memory[0]->rank;
+        if (have != rank)
+            return eval_fail(e, p->loc, "result '%s' has rank %d, the caller's memory %d", p->u.sym, rank, have);
+        for (int k = 0; k < rank; k++) {
+            Value want = ep[i].hole ? ep[i].hole->dims[k] : value_expr(ep[i].memory[0]->extent[k]);
+            if (want.kind == V_INT && dims[k].kind == V_INT && want.u.i != dims[k].u.i)
+                return eval_fail(e, p->loc, "axis %d of result '%s' has extent %lld, the caller's memory %lld", k, p->u.sym,
+                                 (long long)dims[k].u.i, (long long)want.u.i);
+        }
+        eval_bind(e, p->u.sym, (Value){.kind = V_TENSOR, .u.tensor = t});
+    }
+    return true;
+}
+
+// Dimensions the declaration binds from several arguments are checked at launch where they are not known now.
+bool instance_kernel(Instance *in, const Node *kernel, int narg, const Value *args, const Map *attrs, const Epilogue *results, int nresult,
+                     const Choices *choices)
+{
+    Eval *e = in->eval;
+    Node *decl = (Node *)kernel;
+    Env *env = e->env;
+    e->env = NULL;
+    e->choices = choices;
+    in->kernel->template_name = kernel->u.sym;
+    in->kernel->loc = kernel->loc;
+    if (!in->kernel->name)
+        in->kernel->name = kernel->u.sym;
+    Node *body = KID(decl, KERNEL, body);
+    bool ok = bind_params(e, kernel->loc, decl, KID(decl, KERNEL, generics), KID(decl, KERNEL, params), narg, args) &&
+              bind_attrs(e, kernel->loc, decl, KID(decl, KERNEL, attrs), attrs);
+    for (int i = 0; ok && i < NREST(body); i++)          // tune and let names are visible in the signature
+        if (REST(body)[i]->kind == N_TUNE)
+            ok = eval_stmt(e, REST(body)[i]);
+    ok = ok && bind_results(e, kernel->loc, KID(decl, KERNEL, results), results, nresult) && run_body(e, body);
+    e->env = env;
+    e->out = NULL;
+    e->stage = NULL;
+    if (!ok)
+        note_application(in, kernel->loc, kernel, narg, args);
+    return ok;
+}
+
+bool instance_serial(Instance *in, const Node *op, int narg, const Value *args, const Map *attrs, Buffer *const *outputs, int noutput)
+{
+    Eval *e = in->eval;
+    Node *decl = (Node *)op;
+    Env *env = e->env;
+    Epilogue *ep = NEW_ARRAY(in->arena, Epilogue, noutput);
+    for (int i = 0; i < noutput; i++)
+        ep[i] = (Epilogue){.memory = (Buffer **)&outputs[i], .noutput = 1};
+    e->env = NULL;
+    in->kernel->template_name = op->u.sym;
+    in->kernel->loc = op->loc;
+    if (!in->kernel->name)
+        in->kernel->name = op->u.sym;
+    bool ok = bind_params(e, op->loc, decl, NULL, KID(decl, OP, params), narg, args) &&
+              bind_attrs(e, op->loc, decl, KID(decl, OP, attrs), attrs) &&
+              bind_results(e, op->loc, KID(decl, OP, results), ep, noutput) && run_body(e, KID(decl, OP, body));
+    e->env = env;
+    e->out = NULL;
+    e->stage = NULL;
+    if (!ok)
+        note_application(in, op->loc, op, narg, args);
+    return ok;
+}
+
+// Alternatives of one entry up to a level, without repeats.
+static bool alternatives(Eval *e, Node *choice, int level, Value *out)
+{
+    VEC(Value) list = {0};
+    for (int l = 0; l <= level && l < 3; l++) {
+        Value v;
+        Node *tuple = choice->kid[l];
+        if (!tuple)
+            continue;
+        if (!eval_list(e, REST(tuple), NREST(tuple), &v))
+            return false;
+        for (int i = 0; i < v.u.tuple.n; i++) {
+            bool seen = false;
+            for (int k = 0; k < list.n; k++)
+                seen = seen || value_equal(&list.at[k], &v.u.tuple.at[i]);
+            if (!seen)
+                VEC_PUSH(e->arena, &list, v.u.tuple.at[i]);
+            if (l == 0)
+                break;           // the default alone is level 0; others beside it belong to level 1
+        }
+    }
+    *out = value_tuple(e->arena, list.n, list.at);
+    return true;
+}
+
+bool kernel_choices(Instance *in, const Node *kernel, int level, Choices **out, int *n)
+{
+    Eval *e = in->eval;
+    Node *body = KID((Node *)kernel, KERNEL, body);
+    VEC(Node *) entry = {0};
+    VEC(Value) values = {0};
+    enum { MAX_SPACE = 1 << 20 };
+    int64_t total = 1;
+    for (int i = 0; i < NREST(body); i++)
+        for (int k = 0; REST(body)[i]->kind == N_TUNE && k < NREST(REST(body)[i]); k++) {
+            Node *c = REST(REST(body)[i])[k];
+            Value v;
+            if (!alternatives(e, c, level, &v))
+                return false;
+            if (v.u.tuple.n == 0)
+                return eval_fail(e, c->loc, "tune entry '%s' has no default", c->u.sym);
+            total *= v.u.tuple.n;
+            if (total > MAX_SPACE)
+                return eval_fail(e, c->loc, "the schedule space has more than %d points", MAX_SPACE);
+            VEC_PUSH(in->arena, &entry, c);
+            VEC_PUSH(in->arena, &values, v);
+        }
+    *n = (int)total;
+    *out = NEW_ARRAY(in->arena, Choices, total);
+    for (int64_t p = 0; p < total; p++) {
+        Choices *c = &(*out)[p];
+        c->n = entry.n;
+        c->name = NEW_ARRAY(in->arena, Sym, entry.n);
+        c->value = NEW_ARRAY(in->arena, Value, entry.n);
+        int64_t rest = p;
+        for (int i = entry.n - 1; i >= 0; i--) {
+            c->name[i] = entry.at[i]->u.sym;
+            c->value[i] = values.at[i].u.tuple.at[rest % values.at[i].u.tuple.n];
+            rest /= values.at[i].u.tuple.n;
+        }
+    }
+    return true;
+}
+
+void choices_print(const Choices *c, Buf *out)
+{
+    for (int i = 0; c && i < c->n; i++) {
+        buf_printf(out, "%s%s = ", i ? ", " : "", c->name[i]);
+        value_print(&c->value[i], out);
+    }
+}
+
+Value evaluate_expression(Arena *a, const Library *l, const Target *target, const Node *expr, Diag *d)
+{
+    Instance *in = instance_new(a, l, target, d);
+    Value v;
+    return eval_expr(in->eval, (Node *)expr, &v) ? v : value_none();
+}
