@@ -141,7 +141,8 @@ static void print_list(Printer *p, Node *const *kid, int n)
     }
 }
 
-// The shortest decimal that reads back as v, with a point or an exponent.
+// Whole numbers in full, others as the shortest decimal that reads back as v, with a point or an
+// exponent.
 static void print_float(Buf *out, DType type, double v)
 {
     char text[40];
@@ -149,7 +150,8 @@ static void print_float(Buf *out, DType type, double v)
         buf_puts(out, isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
         return;
     }
-    for (int digits = 1; digits <= 17; digits++) {
+    snprintf(text, sizeof text, "%.0f", fabs(v) < 1e15 ? v : 0);
+    for (int digits = 1; digits <= 17 && strtod(text, NULL) != v; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, v);
         if (f64_round_to(type, strtod(text, NULL)) == v) break;
     }
