@@ -264,7 +264,8 @@ static void complete_attr(OnnxAttr *attr)
 // `whole` is the message as a field of its parent (or the file); out is zeroed.
 static bool read_message(Reader *r, int message, const WireField *whole, int depth, void *out)
 {
-    if (depth > ONNX_MAX_DEPTH) return fail(r, message, whole, "too deeply nested");
+    if (depth > ONNX_MAX_DEPTH)
+        return fail(r, message, &(WireField){.start = whole->start}, "too deeply nested");
     size_t count[MAX_FIELDS] = {0};
     OnnxHead *head = out;
     head->source = r->source;

@@ -179,6 +179,8 @@ static void wrong_tensors_are_refused(void **state)
     expect_tensor_error(&b, NULL, "t.pb: byte 0: tensor 'w': too many elements");
     b = tensor(1, 4, hidden);
     expect_tensor_error(&b, NULL, "t.pb: byte 0: tensor 'w': too many elements");
+    b = vector(1, INT64_C(1) << 62);
+    expect_tensor_error(&b, NULL, "t.pb: byte 0: tensor 'w': too many elements");
     b = tensor(1, 1, &negative);
     expect_tensor_error(&b, NULL, "t.pb: byte 0: tensor 'w': negative dimension -1");
     b = tensor(1, 17, ones);
@@ -238,12 +240,16 @@ static int make_folder(void **state)
 {
     setup(state);
     if (!mkdtemp(folder)) return -1;
-    const char *inner = path_join(&arena, folder, "model"),
-               *weights = "\0\0\0\0\0\0\x80\x3f\0\0\0\x40";
+    static const char weights[] = "\0\0\0\0\0\0\x80\x3f\0\0\0\x40";
+    const char *inner = path_join(&arena, folder, "model");
+    const char *sibling = path_join(&arena, folder, "model-2"); // the same name, and more
     const char *error = dir_make(&arena, inner);
+    if (!error) error = dir_make(&arena, sibling);
+    if (!error) error = file_write_atomic(&arena, path_join(&arena, sibling, "w.bin"), weights, 12);
     if (!error) error = file_write_atomic(&arena, path_join(&arena, inner, "w.bin"), weights, 12);
     if (!error) error = file_write_atomic(&arena, path_join(&arena, folder, "secret"), weights, 12);
     if (error || symlink("../secret", path_join(&arena, inner, "out")) ||
+        symlink("../model-2", path_join(&arena, inner, "side")) ||
         symlink("w.bin", path_join(&arena, inner, "in")) ||
         mkfifo(path_join(&arena, inner, "fifo"), 0600))
         return -1;
@@ -306,6 +312,8 @@ static void external_data_stays_in_the_folder(void **state)
         {"/etc/passwd", "0", "8", "external data '/etc/passwd' is outside the model's folder"},
         {"", "0", "8", "external data '' is outside the model's folder"},
         {"out", "0", "8", "external data 'out' is a link that leads out of the model's folder"},
+        {"side/w.bin", "0", "8",
+         "external data 'side/w.bin' is a link that leads out of the model's folder"},
         {"absent", "0", "8", "no file 'absent' in the model's folder"},
         {".", "0", "8", "no file '.' in the model's folder"},
         {"fifo", "0", "8", "no file 'fifo' in the model's folder"},

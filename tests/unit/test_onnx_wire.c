@@ -257,6 +257,9 @@ static void nesting_is_bounded(void **state)
     int depth = 0;
     for (; g->node.n; g = g->node.at[0].attribute.at[0].g) depth++;
     assert_int_equal(depth, 32);
+    b = nested_graphs(33);
+    expect_model_error(
+        &b, arena_printf(&arena, "m.onnx: byte %zu: too deeply nested GraphProto", b.buf.size - 2));
     b = nested_graphs(3000);
     OnnxModel *m;
     const char *error =

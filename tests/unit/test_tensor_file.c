@@ -134,6 +134,7 @@ static void what_is_not_supported_is_named(void **state)
         {DATA "object.npy", DATA "object.npy: element type '|O' is not supported"},
         {DATA "record.npy", DATA "record.npy: this .npy header is not understood"},
         {DATA "stored.npz", DATA "stored.npz: holds 2 arrays, and one is wanted"},
+        {DATA "overlapping.npz", DATA "overlapping.npz: zip: overlapping members"},
         {DATA "absent.npy", DATA "absent.npy: No such file or directory"},
         {"README.md", "README.md: not a tensor file (.pb, .npy or .npz)"},
     };
@@ -209,6 +210,7 @@ static void odd_headers(void **state)
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296,4294967296,4294967296), }",
          0},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904,4,0), }", 0},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904,), }", 0},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (2 3), }", 24},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1), }",
          4},
@@ -225,6 +227,22 @@ static void odd_headers(void **state)
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_non_null(parse_header(wrong[i].header, wrong[i].nbytes, &t));
+}
+
+static void a_changed_element_is_noticed(void **state)
+{
+    (void)state;
+    char *text;
+    size_t size;
+    assert_null(file_read(&arena, DATA "stored.npz", &text, &size));
+    size_t at = 0;
+    while (memcmp(text + at, "\x93NUMPY", 6)) at++;
+    text[at + 128 + 3] ^= 1;
+    HostTensor *list;
+    int n;
+    const char *error = tensor_parse_npz(&arena, "f.npz", (uint8_t *)text, size, &list, &n);
+    assert_non_null(error);
+    assert_string_equal(error, "f.npz(x.npy): zip: damaged member");
 }
 
 // Every truncation and every byte changed, of a small file: no crash, and an archive's checksums
@@ -271,6 +289,7 @@ int main(void)
         TEST(what_is_not_supported_is_named),
         TEST(what_is_written_equals_numpys_bytes),
         TEST(odd_headers),
+        TEST(a_changed_element_is_noticed),
         TEST(damaged_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
