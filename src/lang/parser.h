@@ -48,13 +48,13 @@ Loc parser_here(const Parser *p);
 Loc parser_loc_at(const Parser *p, uint32_t offset);
 
 // ---- errors (parser.c)
-void parser_expected(Parser *p, const char *what); // ..., found TOKEN; panics
-void parser_fail(Parser *p, Loc loc, const char *fmt, ...) __attribute__((format(printf, 3, 4))); // panics
+// "expected WHAT, found TOKEN" and a message of one's own panic; after a complaint parsing goes on.
+void parser_expected(Parser *p, const char *what);
+void parser_fail(Parser *p, Loc loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void parser_complain(Parser *p, Loc loc, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4))); // parsing goes on
-bool parser_enter(
-    Parser *
-        p); // one level deeper; false, and the parse is over, if too deep. Always paired with leave.
+    __attribute__((format(printf, 3, 4)));
+// One level deeper; false, and the parse is over, if that is too deep. Always paired with leave.
+bool parser_enter(Parser *p);
 void parser_leave(Parser *p);
 void parser_recover(Parser *p);
 bool token_starts_declaration(TokenKind kind);
@@ -64,10 +64,10 @@ bool token_starts_statement(TokenKind kind);
 void parser_push(Parser *p, Nodes *list, Node *n);
 Node *parser_make(Parser *p, NodeKind kind, Loc loc, int nkid, Node *const *kid);
 Node *parser_make_rest(Parser *p, NodeKind kind, Loc loc, int nfixed, Node *const *fixed,
-                const Nodes *rest);
+                       const Nodes *rest);
 #define MAKE(p, KIND, loc, ...) \
     parser_make(p, N_##KIND, loc, COUNT(((Node *[]){__VA_ARGS__})), (Node *[]){__VA_ARGS__})
-Node *parser_make_list(Parser *p, NodeKind kind, Loc loc, const Nodes *list); // TUPLE, SEQ, FILE, ...
+Node *parser_make_list(Parser *p, NodeKind kind, Loc loc, const Nodes *list); // TUPLE, SEQ, ...
 Node *parser_make_name(Parser *p, Loc loc, Sym sym);
 Node *parser_name_node(Parser *p, const char *what); // name at this token
 
@@ -77,19 +77,21 @@ Node *parse_condition(Parser *p); // an expression without a loose `else`
 Node *parse_binary(Parser *p, Prec min);
 void parse_args(Parser *p, Nodes *list);       // after "(", through ")"
 void parse_index_list(Parser *p, Nodes *list); // after "[", through "]"
-Node *parse_expr_list(Parser *p, TokenKind end,
-                Prec min);   // TUPLE of comma-separated expressions up to end, which is not taken
+// A TUPLE of expressions with commas between them; empty if `end` is here, which is not taken.
+Node *parse_expr_list(Parser *p, TokenKind end, Prec min);
 Node *parse_names_list(Parser *p); // TUPLE of NAME and SPREAD(NAME)
 Node *parse_range(Parser *p);
-Node *parse_block_expr(Parser *p);                            // "{" stmt* [expr] "}": BLOCK
-bool parser_is_mapping(const Node *callee, const Nodes *args); // mapping(workers: ..., which is no call
-Node *parse_if_either(Parser *p);                             // IF, or SELECT when the arms have values
-Node *parse_type(Parser *p);                                  // parser_type.c
+Node *parse_block_expr(Parser *p); // "{" stmt* [expr] "}": BLOCK
+Node *parse_if_either(Parser *p);  // IF, or SELECT when the arms have values
+bool parser_is_mapping(const Node *callee, const Nodes *args); // mapping(workers: ... is no call
+
+// ---- types (parser_type.c)
+Node *parse_type(Parser *p);
 
 // ---- statements (parser_stmt.c)
 Node *parse_statement(Parser *p);
-Node *parse_simple_statement(Parser *p, Node *e); // what begins with an expression, which was parsed
-bool parser_at_statement(const Parser *p);         // begins with a word of its own
+Node *parse_simple_statement(Parser *p, Node *e); // what begins with e, which was parsed
+bool parser_at_statement(const Parser *p);        // begins with a word of its own
 Node *parse_let(Parser *p);
 Node *parse_block(Parser *p); // "{" stmt* "}": SEQ
 void parse_block_into(Parser *p, Nodes *list);

@@ -188,7 +188,7 @@ static Node *clause(Parser *p, NodeKind of)
         return make_sym(p, N_CLAUSE, loc, intern(p->names, clauses[k].word), 1, &arguments);
     }
     parser_expected(p, of == N_OP ? "'{', onnx, bijective, serial, class or alias"
-                           : "'{', implements, on or alias");
+                                  : "'{', implements, on or alias");
     return make_sym(p, N_CLAUSE, loc, intern(p->names, ""), 1, (Node *[]){empty_tuple(p)});
 }
 

@@ -141,7 +141,7 @@ void parse_args(Parser *p, Nodes *list)
             Node *a = arg(p, named);
             if (seen && a->kind != N_ARG)
                 parser_complain(p, a->loc,
-                         "an unnamed argument after a named one; put a ';' between them");
+                                "an unnamed argument after a named one; put a ';' between them");
             seen |= a->kind == N_ARG;
             parser_push(p, list, a);
         } while (p->tok.kind == T_COMMA || p->tok.kind == T_SEMICOLON);
@@ -149,8 +149,8 @@ void parse_args(Parser *p, Nodes *list)
     parser_expect_closing(p, T_RPAREN, open);
 }
 
-// index := ".." cond [ "with" expr [ "..." ] ] | "..." | expr [ "..." | ":+" expr | "@" expr ":"
-// expr ]
+// index := ".." cond [ "with" expr [ "..." ] ] | "..."
+//        | expr [ "..." | ":+" expr | "@" expr ":" expr ]
 static Node *index_item(Parser *p)
 {
     Loc loc = parser_here(p);
@@ -159,7 +159,8 @@ static Node *index_item(Parser *p)
         if (parser_accept_word(p, "with")) with = spread(p, parse_expr(p));
         return MAKE(p, EXCEPT, loc, axis, with);
     }
-    if (parser_accept(p, T_ELLIPSIS)) return MAKE(p, SPREAD, loc, parser_make(p, N_TUPLE, loc, 0, NULL));
+    if (parser_accept(p, T_ELLIPSIS))
+        return MAKE(p, SPREAD, loc, parser_make(p, N_TUPLE, loc, 0, NULL));
     Node *e = parse_expr(p);
     loc = parser_here(p);
     if (parser_accept(p, T_SPAN)) {
@@ -220,14 +221,15 @@ static Node *fold(Parser *p)
     parser_expect_closing(p, T_RPAREN, open);
     Node *body = parse_block_expr(p);
     if (!KID(body, BLOCK, value))
-        parser_complain(p, body->loc, "the body of 'fold' has no value; it ends with the next state");
+        parser_complain(p, body->loc,
+                        "the body of 'fold' has no value; it ends with the next state");
     Node *n = parser_make_rest(p, N_FOLD, loc, 2, (Node *[]){init, body}, &list);
     n->u.sym = state;
     return n;
 }
 
-// mapping := "mapping" "(" "workers" ":" expr ";" "shape" ":" expr ")" NAME "=>" (block_expr |
-// expr)
+// mapping := "mapping" "(" "workers" ":" expr ";" "shape" ":" expr ")" NAME "=>" mapping_body
+// mapping_body := block_expr | expr
 static Node *mapping(Parser *p, Loc loc, const Nodes *list)
 {
     Node *workers = NULL, *shape = NULL;
@@ -239,15 +241,16 @@ static Node *mapping(Parser *p, Loc loc, const Nodes *list)
         else parser_complain(p, a->loc, "a mapping takes workers and shape, each once");
     }
     if (!workers || !shape) {
-        parser_complain(p, loc,
-                 "a mapping needs workers and shape: mapping(workers: n; shape: d) w => ...");
+        parser_complain(
+            p, loc, "a mapping needs workers and shape: mapping(workers: n; shape: d) w => ...");
         workers = shape = parser_make_name(p, loc, intern(p->names, ""));
     }
     Sym w = parser_name(p, "the name of the worker");
     parser_expect(p, T_FAT_ARROW);
     Node *body = p->tok.kind == T_LBRACE ? parse_block_expr(p) : parse_expr(p);
     if (body->kind == N_BLOCK && !KID(body, BLOCK, value))
-        parser_complain(p, body->loc, "the body of the mapping has no value; it ends with the task");
+        parser_complain(p, body->loc,
+                        "the body of the mapping has no value; it ends with the task");
     Node *n = MAKE(p, MAPFN, loc, workers, shape, body);
     n->u.sym = w;
     return n;
@@ -274,7 +277,8 @@ Node *parse_if_either(Parser *p)
     bool ok = parser_enter(p);
     if (ok) parser_advance(p);
     Node *cond = parse_condition(p), *then = parse_block_expr(p), *other = NULL;
-    if (parser_accept(p, T_ELSE)) other = p->tok.kind == T_IF ? parse_if_either(p) : parse_block_expr(p);
+    if (parser_accept(p, T_ELSE))
+        other = p->tok.kind == T_IF ? parse_if_either(p) : parse_block_expr(p);
     parser_leave(p);
     bool value = has_value(then);
     if (value && !other) parser_complain(p, loc, "an 'if' with a value needs an 'else'");
@@ -389,7 +393,9 @@ static Node *primary(Parser *p)
     case T_LPAREN: return parenthesised(p);
     case T_IF: return if_value(p);
     case T_NAME: return named(p);
-    default: parser_expected(p, "an expression"); return parser_make_name(p, loc, intern(p->names, ""));
+    default:
+        parser_expected(p, "an expression");
+        return parser_make_name(p, loc, intern(p->names, ""));
     }
 }
 

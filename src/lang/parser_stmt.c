@@ -269,7 +269,8 @@ static Node *choice(Parser *p)
         } else if (!parser_accept(p, T_BAR)) {
             break;
         }
-        if (k == 2) parser_fail(p, parser_loc_at(p, p->prev_end - 1), "a choice has at most three levels");
+        if (k == 2)
+            parser_fail(p, parser_loc_at(p, p->prev_end - 1), "a choice has at most three levels");
     }
     parser_expect(p, T_SEMICOLON);
     return make_sym(p, N_CHOICE, loc, sym, 3, level);
@@ -283,8 +284,8 @@ static Node *tune(Parser *p)
     Loc open = parser_here(p);
     Nodes list = {0};
     parser_expect(p, T_LBRACE);
-    while (p->tok.kind != T_RBRACE && p->tok.kind != T_EOF && !token_starts_declaration(p->tok.kind) &&
-           !p->panic) {
+    while (p->tok.kind != T_RBRACE && p->tok.kind != T_EOF &&
+           !token_starts_declaration(p->tok.kind) && !p->panic) {
         parser_push(p, &list, choice(p));
         if (p->panic) parser_recover(p);
     }
@@ -318,13 +319,14 @@ static Node *memory(Parser *p)
     parser_expect(p, T_COLON);
     Node *part[7] = {parse_type(p)};
     for (size_t k = 0; k < COUNT(memory_options);) {
-        bool here_it_is =
-            memory_options[k][0] == '=' ? p->tok.kind == T_ASSIGN : parser_at_word(p, memory_options[k]);
+        bool here_it_is = memory_options[k][0] == '=' ? p->tok.kind == T_ASSIGN
+                                                      : parser_at_word(p, memory_options[k]);
         if (!here_it_is) {
             k++;
             continue;
         }
-        if (part[k + 1]) parser_complain(p, parser_here(p), "'%s' is given twice", memory_options[k]);
+        if (part[k + 1])
+            parser_complain(p, parser_here(p), "'%s' is given twice", memory_options[k]);
         parser_advance(p);
         part[k + 1] = memory_option(p, (int)k);
         k = 0;
@@ -364,7 +366,7 @@ static const struct {
     TokenKind first;
     Node *(*parse)(Parser *p);
 } statements[] = {
-    {T_LET, parse_let},           {T_FOR, for_loop},    {T_UNROLL, for_loop},
+    {T_LET, parse_let},     {T_FOR, for_loop},    {T_UNROLL, for_loop},
     {T_PARALLEL, for_loop}, {T_IF, if_statement}, {T_WHILE, while_loop},
     {T_BREAK, jump},        {T_CONTINUE, jump},   {T_RETURN, return_statement},
     {T_LAUNCH, launch},     {T_STAGE, stage},     {T_TUNE, tune},

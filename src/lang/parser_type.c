@@ -40,7 +40,7 @@ static Node *dim(Parser *p)
         bool except = e->kind == N_INDEX && NREST(e) == 1 && REST(e)[0]->kind == N_EXCEPT;
         if (!except || KID(REST(e)[0], EXCEPT, with)) {
             parser_fail(p, parser_here(p),
-                 "'with' must follow an index that leaves out an axis, such as s[..axis]");
+                        "'with' must follow an index that leaves out an axis, such as s[..axis]");
             return e;
         }
         parser_advance(p);
@@ -84,7 +84,8 @@ Node *parse_type(Parser *p)
             dims(p, &list, open);
             sub = list.n ? TYPE_TENSOR : TYPE_LIST;
         }
-        if (element->kind == N_NAME && !strcmp(element->u.sym, "mbarrier") && parser_accept(p, T_LPAREN)) {
+        if (element->kind == N_NAME && !strcmp(element->u.sym, "mbarrier") &&
+            parser_accept(p, T_LPAREN)) {
             Nodes count = {0};
             parse_args(p, &count);
             element = parser_make_rest(p, N_CALL, element->loc, 1, &element, &count);
