@@ -2,7 +2,7 @@
 # Every test runs from the top of the sources, with HEALD naming the command under test. A C test is
 # linked to the highest room that it includes (and so to all before it), or to every room if none.
 
-set(test_env HEALD=${PROJECT_BINARY_DIR}/heald CMOCKA_MESSAGE_OUTPUT=TAP
+set(test_env HEALD=${PROJECT_BINARY_DIR}/heald HEALD_BUILD=${PROJECT_BINARY_DIR} CMOCKA_MESSAGE_OUTPUT=TAP
   HEALD_CACHE_DIR=${PROJECT_BINARY_DIR}/test-cache)
 
 function(heald_link_rooms target source)
@@ -114,5 +114,6 @@ if(HEALD_TESTS)
   heald_register(layering source tools/check_layering.sh)
   if(TARGET heald_shared AND NOT HEALD_SANITIZE AND NOT HEALD_COVERAGE)
     heald_register(exports source tools/check_exports.sh $<TARGET_FILE:heald_shared>)
+    heald_register(install source bash tests/cli/install/run.sh)
   endif()
 endif()
