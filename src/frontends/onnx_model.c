@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes to structs, driven by onnx_fields.def. A message is walked twice: once to check and count its
-// fields, once to fill lists of exactly that length. So memory is proportional to the file, and the
-// second walk cannot fail on the wire.
+// Bytes to structs, driven by onnx_fields.def. A message is walked twice: once to check and count
+// its fields, once to fill lists of exactly that length. So memory is proportional to the file, and
+// the second walk cannot fail on the wire.
 #include "frontends/onnx_model.h"
 
 #include "base/util.h"
@@ -36,7 +36,6 @@ typedef bool StoreFn(Reader *r, const Field *field, const WireField *f, int dept
 // A scalar of the wire, or a message.
 typedef struct Type {
     WireType wire;
-    size_t one;  // bytes of the struct's member when singular
     size_t item; // bytes of an item of a list; 0: the submessage's struct
     StoreFn *store;
 } Type;
@@ -54,17 +53,29 @@ typedef ONNX_LIST(char) AnyList;
 static StoreFn store_int32, store_int64, store_float, store_string, store_bytes, store_span,
     store_message;
 
+// Bytes of a struct's member of each type.
+enum {
+    SIZE_INT32 = 4,
+    SIZE_INT64 = 8,
+    SIZE_FLOAT = 4,
+    SIZE_DOUBLE = 8,
+    SIZE_STRING = sizeof(OnnxString),
+    SIZE_BYTES = sizeof(OnnxBytes),
+    SIZE_SPAN = sizeof(OnnxSpan),
+    SIZE_MESSAGE = sizeof(void *)
+};
+
 // clang-format off
-//                             wire          singular            in a list           store
+//                 wire          in a list    store
 static const Type
-    type_INT32   = {WIRE_VARINT,  sizeof(int32_t),    sizeof(int32_t),    store_int32},
-    type_INT64   = {WIRE_VARINT,  sizeof(int64_t),    sizeof(int64_t),    store_int64},
-    type_FLOAT   = {WIRE_FIXED32, sizeof(float),      sizeof(float),      store_float},
-    type_DOUBLE  = {WIRE_FIXED64, sizeof(double),     sizeof(double),     NULL},
-    type_STRING  = {WIRE_BYTES,   sizeof(OnnxString), sizeof(OnnxString), store_string},
-    type_BYTES   = {WIRE_BYTES,   sizeof(OnnxBytes),  sizeof(OnnxBytes),  store_bytes},
-    type_SPAN    = {WIRE_BYTES,   sizeof(OnnxSpan),   sizeof(OnnxSpan),   store_span},
-    type_MESSAGE = {WIRE_BYTES,   sizeof(void *),     0,                  store_message};
+    type_INT32   = {WIRE_VARINT,  SIZE_INT32,  store_int32},
+    type_INT64   = {WIRE_VARINT,  SIZE_INT64,  store_int64},
+    type_FLOAT   = {WIRE_FIXED32, SIZE_FLOAT,  store_float},
+    type_DOUBLE  = {WIRE_FIXED64, SIZE_DOUBLE, NULL},
+    type_STRING  = {WIRE_BYTES,   SIZE_STRING, store_string},
+    type_BYTES   = {WIRE_BYTES,   SIZE_BYTES,  store_bytes},
+    type_SPAN    = {WIRE_BYTES,   SIZE_SPAN,   store_span},
+    type_MESSAGE = {WIRE_BYTES,   0,           store_message};
 // clang-format on
 
 static const struct {
@@ -115,11 +126,6 @@ static bool store_float(Reader *r, const Field *field, const WireField *f, int d
     return store_int32(r, field, f, depth, to);
 }
 
-static const char *text_of(Reader *r, const WireField *f)
-{
-    return f->size ? arena_strndup(r->arena, (const char *)f->data, f->size) : "";
-}
-
 static bool store_string(Reader *r, const Field *field, const WireField *f, int depth, void *to)
 {
     UNUSED(depth);
@@ -128,7 +134,7 @@ static bool store_string(Reader *r, const Field *field, const WireField *f, int 
                                 (size_t)(f->start - r->source->data), field->name);
         return false;
     }
-    OnnxString s = text_of(r, f);
+    OnnxString s = f->size ? arena_strndup(r->arena, (const char *)f->data, f->size) : "";
     memcpy(to, &s, sizeof s);
     return true;
 }
@@ -409,15 +415,6 @@ const OnnxFunction *onnx_function(const OnnxModel *m, const OnnxNode *call)
 #define SIZE_CHOICE(TYPE) SIZE_##TYPE
 #define SIZE_LIST(TYPE) sizeof(AnyList)
 #define SIZE_ELEMS(TYPE) sizeof(int64_t)
-enum {
-    SIZE_INT32 = 4,
-    SIZE_INT64 = 8,
-    SIZE_FLOAT = 4,
-    SIZE_STRING = sizeof(OnnxString),
-    SIZE_BYTES = sizeof(OnnxBytes),
-    SIZE_SPAN = sizeof(OnnxSpan),
-    SIZE_MESSAGE = sizeof(void *)
-};
 #define FIELD(M, NUMBER, NAME, HOW, TYPE, SUB)                                              \
     _Static_assert(NUMBER < MAX_FIELDS && sizeof(((Onnx##M *)0)->NAME) == SIZE_##HOW(TYPE), \
                    "onnx_fields.def: " #M "." #NAME);

@@ -209,15 +209,15 @@ enum {
 };
 #define ONNX_HAS(p, M, FIELD) (((p)->head.has >> ONNX_##M##_##FIELD & 1) != 0)
 
-// Reads a ModelProto. NULL on success, otherwise one message in `a` with the place, and *out is NULL:
-// "model.onnx: byte 1234: truncated NodeProto.input".
+// Reads a ModelProto. NULL on success, otherwise one message in `a` with the place, and *out is
+// NULL: "model.onnx: byte 1234: truncated NodeProto.input".
 const char *onnx_model_parse(Arena *a, const char *name, const uint8_t *data, size_t size,
                              OnnxModel **out);
 // The same for a bare TensorProto (a test's input_0.pb).
 const char *onnx_tensor_parse(Arena *a, const char *name, const uint8_t *data, size_t size,
                               OnnxTensor **out);
-// Unmaps the external files that onnx_tensor_decode mapped; data that pointed there is gone. Accepts
-// NULL.
+// Unmaps the external files that onnx_tensor_decode mapped; data that pointed there is gone.
+// Accepts NULL.
 void onnx_model_close(OnnxModel *m);
 
 // NULL when the node has no such attribute.
@@ -230,8 +230,8 @@ const char *onnx_attr_string(const OnnxNode *node, const char *name, const char 
 bool onnx_attr_ints(const OnnxNode *node, const char *name, const int64_t **at, int *n);
 bool onnx_attr_floats(const OnnxNode *node, const char *name, const float **at, int *n);
 
-// The highest version imported for a domain; 0 when it is not imported. "" and "ai.onnx" are the same
-// domain.
+// The highest version imported for a domain; 0 when it is not imported. "" and "ai.onnx" are the
+// same domain.
 int64_t onnx_opset(const OnnxOpsets *imports, const char *domain);
 bool onnx_same_domain(const char *a, const char *b);
 // The model's own function that the node calls, or NULL.

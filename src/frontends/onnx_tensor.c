@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The elements of a TensorProto: from raw_data, from the typed fields, or from a file beside the
-// model. Where the bytes already are what the caller wants (little-endian host, aligned), the answer
-// points at them.
+// model. Where the bytes already are what the caller wants (little-endian host, aligned), the
+// answer points at them.
 #include "frontends/onnx_model.h"
 
 #include "base/util.h"

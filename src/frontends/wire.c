@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The protobuf wire format: https://protobuf.dev/programming-guides/encoding/. Every read is checked
-// against the end first.
+// The protobuf wire format: https://protobuf.dev/programming-guides/encoding/. Every read is
+// checked against the end first.
 #include "frontends/wire.h"
 
 const char *wire_varint(Wire *w, uint64_t *value)

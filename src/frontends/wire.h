@@ -39,8 +39,8 @@ static inline bool wire_at_end(const Wire *w)
 }
 
 // Each of these returns NULL, or what is wrong as words that read well before the name of a message
-// ("truncated"). On failure the cursor's place is unspecified; f->start is set, and f->number as far
-// as it was read.
+// ("truncated"). On failure the cursor's place is unspecified; f->start is set, and f->number as
+// far as it was read.
 const char *wire_field(Wire *w, WireField *f); // call only when not at the end
 const char *wire_varint(Wire *w, uint64_t *value);
 const char *wire_value(Wire *w, WireType type,

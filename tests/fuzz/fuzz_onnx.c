@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as a model and as a tensor: a parse gives a structure or an error, never both, and every
-// tensor that decodes can be read to its last byte. Memory is limited, so that a small file with
-// large claims shows.
+// Any bytes as a model and as a tensor: a parse gives a structure or an error, never both, and
+// every tensor that decodes can be read to its last byte. Memory is limited, so that a small file
+// with large claims shows.
 #include "frontends/onnx_model.h"
 
 #include <stdlib.h>

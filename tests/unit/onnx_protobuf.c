@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ONNX reader against protobuf-c: every field of every model and tensor file, walked side by side
-// through the reader's own table and protobuf-c's descriptors. Files: examples/models and, where set,
-// $HEALD_MODELS.
+// The ONNX reader against protobuf-c: every field of every model and tensor file, walked side by
+// side through the reader's own table and protobuf-c's descriptors. Files: examples/models and,
+// where set, $HEALD_MODELS.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hand-made TensorProtos: every way of storing elements, every way of getting it wrong, and external
-// data that tries to leave the model's folder.
+// Hand-made TensorProtos: every way of storing elements, every way of getting it wrong, and
+// external data that tries to leave the model's folder.
 #include "frontends/onnx_model.h"
 
 #include "onnx_bytes.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hand-made ONNX models, mostly hostile: each gives its exact message or its exact values. (That the
-// reader is right on real models is test_onnx_protobuf's matter; test_onnx_tensor has the tensors.)
+// Hand-made ONNX models, mostly hostile: each gives its exact message or its exact values. (That
+// the reader is right on real models is test_onnx_protobuf's matter; test_onnx_tensor has the
+// tensors.)
 #include "frontends/onnx_model.h"
 
 #include "onnx_bytes.h"
