@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of runners and instances, for the two files that implement them: plan_prepare.c makes
+// instances, plan_run.c runs them.
+#ifndef HEALD_RUNTIME_PLAN_INSTANCE_H
+#define HEALD_RUNTIME_PLAN_INSTANCE_H
+
+#include "runtime/launch.h"
+#include "runtime/memory_plan.h"
+#include "runtime/plan.h"
+
+struct PlanInstance {
+    PlanRunner *runner;
+    uint64_t used; // the runner's clock at the last use
+    int64_t memory_bytes;
+    int64_t *key;        // (plan dims)
+    int64_t *dims;       // of all values, one after another: see runner->dims_at
+    int64_t *bytes;      // (values)
+    int64_t *offset;     // (values), bytes: TEMP in the runner's memory, VIEW in its base
+    int64_t *workspace;  // (steps), bytes in the runner's memory
+    int64_t *step_dims;  // of all steps: see runner->step_dims_at
+    int64_t *words;      // of all launches: see runner->words_at
+    LaunchShape *launch; // (steps)
+};
+
+struct PlanRunner {
+    const Plan *plan;
+    Device *device;
+    RunOptions options;
+    void *memory; // for temporaries of any instance; grows
+    int64_t memory_bytes;
+    int ndims, nstep_dims, nwords; // in all values, steps and launches
+    int nbuffer;                   // the most of one launch
+    int *dims_at;                  // (values)
+    int *step_dims_at, *words_at;  // (steps)
+    MemoryItem *life;              // (values + steps), sizes 0; a step's item is its workspace
+    MemoryItem *item;              // (values + steps), for planning
+    void **address;                // (values), of the current run
+    void **buffers;                // (nbuffer), of the current launch
+    bool *created;                 // (outputs), in the current run
+    const int64_t **input_dims;    // (inputs)
+    int64_t *key;                  // (plan dims)
+    PlanInstance **instance;       // (options.max_instances)
+    int ninstance;
+    uint64_t clock;
+};
+
+static inline int64_t *instance_dims(const PlanInstance *i, int value)
+{
+    return i->dims + i->runner->dims_at[value];
+}
+
+// Makes the runner's memory at least so large.
+heald_status runner_reserve(PlanRunner *r, int64_t bytes, Error *e);
+
+#endif
