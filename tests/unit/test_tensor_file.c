@@ -159,8 +159,8 @@ static void what_is_written_equals_numpys_bytes(void **state)
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         const char *want_path = arena_printf(&arena, DATA "%s.npy", files[i]), *error;
         HostTensor t = read_file(want_path);
-        char *want, *got;
-        size_t want_size, got_size;
+        char *want = NULL, *got = NULL;
+        size_t want_size = 0, got_size = 0;
         error = tensor_write_npy(&arena, path, &t);
         if (!error) error = file_read(&arena, path, &got, &got_size);
         if (!error) error = file_read(&arena, want_path, &want, &want_size);
