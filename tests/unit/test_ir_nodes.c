@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "base/os.h"
 #include "ir/kernel.h"
 #include "ir/scalar.h"
 
@@ -34,6 +35,36 @@ static void test_node_rows(void **state)
             assert_string_not_equal(node_info[other].name, info->name);
         }
     }
+}
+
+// docs/ir.md has a row "| NAME | (children) |" for each node of kernel IR: [optional], ... for
+// more.
+static void test_node_documentation(void **state)
+{
+    UNUSED(state);
+    Arena a = {0};
+    char *text;
+    size_t size;
+    assert_null(file_read(&a, "docs/ir.md", &text, &size));
+    for (int k = N_NONE + 1; k < N_COUNT; k++) {
+        const NodeInfo *info = &node_info[k];
+        if (info->form == FORM_T) continue;
+        Buf row;
+        buf_init(&row, &a);
+        buf_printf(&row, "| %s | (", info->name);
+        const char *name = info->children + 1;
+        for (int i = 0; i < info->nfixed; i++) {
+            int length = (int)strcspn(name, ",)");
+            bool optional = info->optional >> i & 1;
+            buf_printf(&row, "%s%s%.*s%s", i ? ", " : "", optional ? "[" : "", length, name,
+                       optional ? "]" : "");
+            name += length + 2;
+        }
+        buf_printf(&row, "%s%s) |", info->variadic && info->nfixed ? ", " : "",
+                   info->variadic ? "..." : "");
+        if (!strstr(text, buf_text(&row))) fail_msg("docs/ir.md lacks %s", buf_text(&row));
+    }
+    arena_free(&a);
 }
 
 static void test_intrinsic_rows(void **state)
@@ -176,13 +207,10 @@ static void test_targets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_node_rows),
-        cmocka_unit_test(test_intrinsic_rows),
-        cmocka_unit_test(test_constructors_type),
-        cmocka_unit_test(test_seq_flattens),
-        cmocka_unit_test(test_subst_and_equality),
-        cmocka_unit_test(test_kernel_clone),
-        cmocka_unit_test(test_targets),
+        cmocka_unit_test(test_node_rows),      cmocka_unit_test(test_node_documentation),
+        cmocka_unit_test(test_intrinsic_rows), cmocka_unit_test(test_constructors_type),
+        cmocka_unit_test(test_seq_flattens),   cmocka_unit_test(test_subst_and_equality),
+        cmocka_unit_test(test_kernel_clone),   cmocka_unit_test(test_targets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
