@@ -10,6 +10,12 @@
 // failed. Byte-identical for equal input. lines: emit #line directives into the scripts. False with a diagnostic for what C cannot express.
 bool codegen_c(const Kernel *k, const Sources *lines, Buf *out, Diag *d);
 
+// Bytes of scratch that each core needs for the lowered kernel at these dims.
+int64_t codegen_scratch_bytes(const Kernel *k, const int64_t *dims);
+
+// The message and place of the CHECK that a stage function's status names; NULL if none.
+const char *codegen_check_message(const Kernel *k, int32_t status, Loc *loc);
+
 typedef struct Toolchain {
     const char *cc;              // full path; NULL: none found
     const char *version;         // first line of --version

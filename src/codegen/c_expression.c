@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scalar expressions as C. Generated code is compiled with -fwrapv and without contraction, so
+// most operators mean in C what they mean in kernel IR; where they do not, a helper does.
+#include "codegen/emit.h"
+
+#include <math.h>
+#include <string.h>
+
+const char *emit_value_type(DType t)
+{
+    return emit_is_half(t) ? "float" : dtypes[t].c;
+}
+
+const char *emit_storage_type(DType t)
+{
+    return dtypes[t].c;
+}
+
+void emit_value(Emit *e, const Node *n)
+{
+    if (n->lanes > 1)
+        emit_vector(e, n);
+    else
+        emit_scalar(e, n);
+}
+
+void emit_cannot(Emit *e, const Node *n, const char *what)
+{
+    diag_error(e->diag, n->loc, "%s cannot be expressed in C", what);
+    buf_puts(e->out, "0");
+}
+
+static void emit_int(Emit *e, const Node *n)
+{
+    int64_t v = n->u.i;
+    switch (n->type) {
+    case DT_I64:
+        if (v == INT64_MIN)
+            buf_puts(e->out, "INT64_MIN");
+        else
+            buf_printf(e->out, v < 0 ? "(%lld)" : "%lld", (long long)v);
+        return;
+    case DT_U64: buf_printf(e->out, "UINT64_C(%llu)", (unsigned long long)v); return;
+    case DT_U32: buf_printf(e->out, "%lluu", (unsigned long long)v); return;
+    case DT_I32:
+        if (v == INT32_MIN) {
+            buf_puts(e->out, "INT32_MIN");
+            return;
+        }
+        break;
+    default: break;
+    }
+    buf_printf(e->out, v < 0 ? "(%lld)" : "%lld", (long long)v);
+}
+
+static void emit_float(Emit *e, DType t, double v)
+{
+    const char *f = t == DT_F64 ? "" : "f";
+    if (isnan(v))
+        buf_printf(e->out, "__builtin_nan%s(\"\")", f);
+    else if (isinf(v))
+        buf_printf(e->out, v < 0 ? "(-__builtin_inf%s())" : "__builtin_inf%s()", f);
+    else if (v == rint(v) && fabs(v) < 1e6)
+        buf_printf(e->out, signbit(v) ? "(%.1f%s)" : "%.1f%s", v, f);
+    else
+        buf_printf(e->out, signbit(v) ? "(%a%s)" : "%a%s", v, f);
+}
+
+static void call(Emit *e, const char *helper, const Node *n)
+{
+    buf_printf(e->out, "%s(", helper);
+    for (uint32_t i = 0; i < n->nkid; i++) {
+        if (i) buf_puts(e->out, ", ");
+        emit_value(e, n->kid[i]);
+    }
+    buf_putc(e->out, ')');
+}
+
+static void infix(Emit *e, const Node *n, const char *op)
+{
+    buf_putc(e->out, '(');
+    emit_scalar(e, n->kid[0]);
+    buf_printf(e->out, " %s ", op);
+    emit_scalar(e, n->kid[1]);
+    buf_putc(e->out, ')');
+}
+
+// C computes types narrower than int in int; the result is brought back.
+static bool is_narrow_int(DType t)
+{
+    return dtype_is_int(t) && dtypes[t].bits < 32;
+}
+
+static void arithmetic(Emit *e, const Node *n)
+{
+    DType t = (DType)n->type;
+    const char *op = node_info[n->kind].spelling;
+    if (emit_is_half(t))
+        buf_puts(e->out, emit_helper(e, "round", t, 1));
+    else if (is_narrow_int(t))
+        buf_printf(e->out, "(%s)", dtypes[t].c);
+    infix(e, n, op);
+}
+
+static bool is_nonnegative(const Node *n)
+{
+    int64_t lo, hi;
+    return node_bounds(n, &lo, &hi) && lo >= 0;
+}
+
+static void division(Emit *e, const Node *n)
+{
+    const Node *y = n->kid[1];
+    DType t = (DType)n->type;
+    bool plain = y->kind == N_INT && y->u.i > 0 && is_nonnegative(n->kid[0]);
+    if (dtype_is_float(t) && n->kind == N_DIV)
+        arithmetic(e, n);
+    else if (plain && dtype_is_int(t))
+        infix(e, n, node_info[n->kind].spelling);
+    else
+        call(e, emit_helper(e, n->kind == N_DIV ? "div" : "mod", t, 1), n);
+}
+
+static void minmax(Emit *e, const Node *n)
+{
+    call(e, emit_helper(e, n->kind == N_MIN ? "min" : "max", (DType)n->type, 1), n);
+}
+
+static void shift(Emit *e, const Node *n)
+{
+    call(e, emit_helper(e, n->kind == N_SHL ? "shl" : "shr", (DType)n->type, 1), n);
+}
+
+static void emit_cast(Emit *e, const Node *n)
+{
+    DType from = (DType)n->kid[0]->type, to = (DType)n->type;
+    buf_printf(e->out, "%s(", emit_helper2(e, "cast", from, to, 1));
+    emit_scalar(e, n->kid[0]);
+    buf_putc(e->out, ')');
+}
+
+static void emit_bitcast(Emit *e, const Node *n)
+{
+    DType from = (DType)n->kid[0]->type, to = (DType)n->type;
+    buf_printf(e->out, "%s(", emit_helper2(e, "bits", from, to, 1));
+    emit_scalar(e, n->kid[0]);
+    buf_putc(e->out, ')');
+}
+
+static void emit_load(Emit *e, const Node *n)
+{
+    DType t = (DType)n->type;
+    if (emit_is_half(t)) buf_puts(e->out, emit_helper(e, "load", t, 1));
+    buf_putc(e->out, '(');
+    emit_buffer_name(e, n->u.buf);
+    buf_putc(e->out, '[');
+    emit_scalar(e, REST((Node *)n)[0]);
+    buf_puts(e->out, t == DT_BOOL ? "] != 0)" : "])");
+}
+
+static void emit_select(Emit *e, const Node *n)
+{
+    buf_putc(e->out, '(');
+    emit_scalar(e, n->kid[0]);
+    buf_puts(e->out, " ? ");
+    emit_value(e, n->kid[1]);
+    buf_puts(e->out, " : ");
+    emit_value(e, n->kid[2]);
+    buf_putc(e->out, ')');
+}
+
+static void emit_extract(Emit *e, const Node *n)
+{
+    buf_putc(e->out, '(');
+    emit_vector(e, n->kid[0]);
+    buf_putc(e->out, '[');
+    emit_scalar(e, n->kid[1]);
+    buf_puts(e->out, n->type == DT_BOOL ? "] != 0)" : "])");
+}
+
+static void prefix(Emit *e, const Node *n, const char *op)
+{
+    if (is_narrow_int((DType)n->type)) buf_printf(e->out, "(%s)", dtypes[n->type].c);
+    buf_printf(e->out, "(%s", op);
+    emit_scalar(e, n->kid[0]);
+    buf_putc(e->out, ')');
+}
+
+void emit_scalar(Emit *e, const Node *n)
+{
+    switch (n->kind) {
+    case N_INT: emit_int(e, n); break;
+    case N_FLOAT: emit_float(e, (DType)n->type, n->u.f); break;
+    case N_VARREF: emit_var_name(e, n->u.var); break;
+    case N_ADD:
+    case N_SUB:
+    case N_MUL:
+    case N_BAND:
+    case N_BOR:
+    case N_BXOR: arithmetic(e, n); break;
+    case N_DIV:
+    case N_MOD: division(e, n); break;
+    case N_MIN:
+    case N_MAX: minmax(e, n); break;
+    case N_SHL:
+    case N_SHR: shift(e, n); break;
+    case N_LAND:
+    case N_LOR:
+    case N_EQ:
+    case N_NE:
+    case N_LT:
+    case N_LE: infix(e, n, node_info[n->kind].spelling); break;
+    case N_NEG:
+    case N_NOT:
+    case N_BNOT: prefix(e, n, node_info[n->kind].spelling); break;
+    case N_SELECT: emit_select(e, n); break;
+    case N_CAST: emit_cast(e, n); break;
+    case N_BITCAST: emit_bitcast(e, n); break;
+    case N_EXTRACT: emit_extract(e, n); break;
+    case N_LOAD: emit_load(e, n); break;
+    case N_RAMP:
+    case N_BROADCAST: emit_scalar(e, n->kid[0]); break;
+    case N_INTRIN: emit_intrinsic(e, n); break;
+    default: emit_cannot(e, n, node_info[n->kind].name);
+    }
+}
