@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+// The register machine. r is the thread's frame; in the comments beside the cases x is r[x], and `jump` goes to instruction e. The
+// frequent operations are here, each as scalar.c means it; OP_SCALAR asks scalar.c.
+#include "ir/interp_machine.h"
+
+#include <math.h>
+#include <string.h>
+
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+
+enum { SLICE = 1 << 22 }; // steps between two looks at the limits
+
+// Takes the next slice of steps; false with a diagnostic when there is none.
+static bool refuel(Run *run, Thread *t, int pc)
+{
+    t->pc = pc;
+    if (run->options->cancelled && run->options->cancelled(run->options->user)) {
+        interp_error(run, t, "cancelled");
+        return false;
+    }
+    if (run->steps_left <= 0) {
+        interp_error(run, t, "gave up after %lld steps", (long long)run->max_steps);
+        return false;
+    }
+    int64_t slice = min_i64(run->steps_left, SLICE);
+    run->steps_left -= slice;
+    run->fuel += slice;
+    return true;
+}
+
+static ALWAYS_INLINE int64_t div_i64(int64_t a, int64_t b)
+{
+    if (LIKELY(a >= 0 && b > 0)) return (int64_t)((uint64_t)a / (uint64_t)b);
+    return b ? floor_div_i64(a, b) : 0;
+}
+
+static ALWAYS_INLINE int64_t mod_i64(int64_t a, int64_t b)
+{
+    if (LIKELY(a >= 0 && b > 0)) return (int64_t)((uint64_t)a % (uint64_t)b);
+    return b ? floor_mod_i64(a, b) : 0;
+}
+
+#define FLOAT_MIN_MAX(T, suffix)                                        \
+    static ALWAYS_INLINE T min_##suffix(T a, T b)                       \
+    {                                                                   \
+        if (LIKELY(a < b)) return a;                                    \
+        if (LIKELY(b < a)) return b;                                    \
+        if (a != a || b != b) return (T)NAN;                            \
+        return signbit(a) ? a : b;                                      \
+    }                                                                   \
+    static ALWAYS_INLINE T max_##suffix(T a, T b)                       \
+    {                                                                   \
+        if (LIKELY(a > b)) return a;                                    \
+        if (LIKELY(b > a)) return b;                                    \
+        if (a != a || b != b) return (T)NAN;                            \
+        return signbit(a) ? b : a;                                      \
+    }
+FLOAT_MIN_MAX(float, f32)
+FLOAT_MIN_MAX(double, f64)
+
+static void scalar_op(const Program *p, const Ins *in, Cell *r)
+{
+    const ScalarOp *s = &p->scalars.at[in->aux];
+    const int32_t operand[SCALAR_MAX_OPERANDS] = {in->b, in->c, in->d};
+    Scalar x[SCALAR_MAX_OPERANDS], out = {.type = s->type};
+    for (int i = 0; i < s->nargs; i++) x[i] = scalar_from(s->arg_type[i], r[operand[i]]);
+    if (s->is_intrinsic) scalar_intrinsic((IntrinsicId)s->kind, x, &out);
+    else scalar_apply((NodeKind)s->kind, s->type, x, &out);
+    r[in->a] = scalar_cell(&out);
+}
+
+// The element that an instruction with `rank` indices means, or -1 with diagnostics. Whatever is not plain goes the slow way.
+static ALWAYS_INLINE int64_t locate(Run *run, Thread *t, const Mem *m, const Cell *r, const Ins *in, int rank,
+                                    bool write)
+{
+    int64_t index[4] = {r[in->b].i, 0, 0, 0};
+    if (rank > 1) index[1] = r[in->c].i;
+    if (rank > 2) index[2] = r[in->d].i;
+    if (rank > 3) index[3] = r[in->e].i;
+    bool plain = !m->slow;
+    uint64_t e = 0;
+    for (int i = 0; i < rank; i++) {
+        plain &= (uint64_t)index[i] < (uint64_t)m->extent[i];
+        e += (uint64_t)index[i] * (uint64_t)m->stride[i];
+    }
+    if (LIKELY(plain) && m->tracked) {
+        uint8_t *mark = memory_mark(t, m, (int64_t)e);
+        plain = write ? !(*mark & MARK_COPYING) : *mark == MARK_WRITTEN;
+        if (write && plain) *mark = MARK_WRITTEN;
+    }
+    if (LIKELY(plain)) return (int64_t)e;
+    t->pc = (int)(in - run->program->code.at);
+    return memory_locate(run, t, m, index, write ? ACCESS_WRITE : ACCESS_READ);
+}
+
+static int64_t locate_n(Run *run, Thread *t, const Mem *m, const Cell *r, const Ins *in, Access access)
+{
+    int64_t index[MAX_RANK];
+    for (int i = 0; i < m->rank; i++) index[i] = r[in->b + i].i;
+    t->pc = (int)(in - run->program->code.at);
+    return memory_locate(run, t, m, index, access);
+}
+
+static bool over(Run *run, Thread *t, const Mem *m, Cell *r, const Ins *in, bool write)
+{
+    int64_t index[MAX_RANK];
+    for (int i = 0; i < m->rank; i++) index[i] = r[in->b + i].i;
+    t->pc = (int)(in - run->program->code.at);
+    int64_t worker = in->c == INT32_MIN ? -1 : r[in->c].i;
+    return memory_over(run, t, m, index, in->c != INT32_MIN, worker, write, &r[in->a]);
+}
+
+static bool outside(const Mem *m, const Cell *r, int32_t first)
+{
+    for (int i = 0; i < m->rank; i++)
+        if ((uint64_t)r[first + i].i >= (uint64_t)m->extent[i]) return true;
+    return false;
+}
+
+static void alloc(Thread *t, const Mem *m, const Cell *init)
+{
+    int64_t n = m->nelem;
+    memset(memory_mark(t, m, 0), init ? MARK_WRITTEN : 0, (size_t)(n * m->size_bytes / m->unit_bytes));
+    if (init)
+        for (int64_t i = 0; i < n; i++) memory_put(m->type, memory_at(t, m, i), *init);
+}
+
+#define INT_OP(NAME, expr) case OP_##NAME##_I64: r[in->a].i = (expr); break;
+#define F32_OP(NAME, expr) case OP_##NAME##_F32: r[in->a].f = (expr); break;
+#define F64_OP(NAME, expr) case OP_##NAME##_F64: r[in->a].d = (expr); break;
+#define TEST_OP(NAME, type, field, op) case OP_##NAME##_##type: r[in->a].i = B.field op C.field; break;
+#define FLOAT_OPS(M, field, suffix, fma)                                                          \
+    M(ADD, B.field + C.field) M(SUB, B.field - C.field) M(MUL, B.field * C.field)                  \
+    M(DIV, B.field / C.field) M(MIN, min_##suffix(B.field, C.field))                               \
+    M(MAX, max_##suffix(B.field, C.field)) M(NEG, -B.field) M(FMA, fma(B.field, C.field, D.field))
+#define TESTS(type, field) TEST_OP(EQ, type, field, ==) TEST_OP(NE, type, field, !=) TEST_OP(LT, type, field, <) TEST_OP(LE, type, field, <=)
+#define WRAP(TYPE, T) case OP_WRAP_##TYPE: r[in->a].i = (T)(uint64_t)B.i; break;
+#define LOADS(rank)                                                                                \
+    case OP_LOAD_F32_##rank: {                                                                     \
+        const Mem *m = &mem[in->aux];                                                              \
+        int64_t e = locate(run, t, m, r, in, rank, false);                                         \
+        if (e < 0) return OUT_FAILED;                                                              \
+        r[in->a].f = *(const float *)memory_at(t, m, e);                                           \
+        break;                                                                                     \
+    }                                                                                              \
+    case OP_LOAD_##rank: {                                                                         \
+        const Mem *m = &mem[in->aux];                                                              \
+        int64_t e = locate(run, t, m, r, in, rank, false);                                         \
+        if (e < 0) return OUT_FAILED;                                                              \
+        r[in->a] = memory_get(m->type, memory_at(t, m, e));                                        \
+        break;                                                                                     \
+    }                                                                                              \
+    case OP_STORE_F32_##rank: {                                                                    \
+        const Mem *m = &mem[in->aux];                                                              \
+        int64_t e = locate(run, t, m, r, in, rank, true);                                          \
+        if (e < 0) return OUT_FAILED;                                                              \
+        *(float *)memory_at(t, m, e) = r[in->a].f;                                                 \
+        break;                                                                                     \
+    }                                                                                              \
+    case OP_STORE_##rank: {                                                                        \
+        const Mem *m = &mem[in->aux];                                                              \
+        int64_t e = locate(run, t, m, r, in, rank, true);                                          \
+        if (e < 0) return OUT_FAILED;                                                              \
+        memory_put(m->type, memory_at(t, m, e), r[in->a]);                                         \
+        break;                                                                                     \
+    }
+#define B r[in->b]
+#define C r[in->c]
+#define D r[in->d]
+#define BURN(target)                                                                               \
+    do {                                                                                           \
+        run->fuel -= pc - (target) + 1;                                                            \
+        if (__builtin_expect(run->fuel < 0, 0) && !refuel(run, t, pc)) return OUT_FAILED;          \
+    } while (0)
+
+// As long as the instruction set.
+Outcome interp_exec(Run *run, Thread *t)
+{
+    const Program *p = run->program;
+    const Ins *code = p->code.at, *in;
+    const Mem *mem = p->mems.at;
+    Cell *r = t->r;
+    for (int pc = t->pc;; pc++) {
+        in = &code[pc];
+        switch ((Op)in->op) {
+        case OP_END: t->pc = pc; return OUT_DONE;
+        case OP_MOVE: r[in->a] = B; break;
+        case OP_JUMP: // burns when it goes back
+            if (in->e <= pc) BURN(in->e);
+            pc = in->e - 1;
+            break;
+        case OP_JUMP_FALSE: // jump unless a
+            if (!r[in->a].i) pc = in->e - 1;
+            break;
+        case OP_JUMP_TRUE: // jump if a
+            if (r[in->a].i) pc = in->e - 1;
+            break;
+        case OP_JUMP_GE: // jump if a >= b
+            if (r[in->a].i >= B.i) pc = in->e - 1;
+            break;
+        case OP_JUMP_UNLESS_BELOW: // jump unless 0 <= a < b
+            if ((uint64_t)r[in->a].i >= (uint64_t)B.i) pc = in->e - 1;
+            break;
+        case OP_JUMP_OUTSIDE: // jump if the indices a, ... are outside buffer aux
+            if (outside(&mem[in->aux], r, in->a)) pc = in->e - 1;
+            break;
+        case OP_NEXT: // a++; jump if a < b
+            BURN(in->e);
+            if (++r[in->a].i < B.i) pc = in->e - 1;
+            break;
+        case OP_NEXT_STEP: // a += c; jump if a < b
+            BURN(in->e);
+            if ((r[in->a].i += C.i) < B.i) pc = in->e - 1;
+            break;
+        case OP_ROLE: // jump unless in role a
+            if (!t->member[in->a]) pc = in->e - 1;
+            break;
+        case OP_ONE: // jump unless the first of role a (-1: of the block)
+            if (t->index != t->block->leader[in->a + 1]) pc = in->e - 1;
+            break;
+        case OP_CHECK: // message b unless a
+            if (r[in->a].i) break;
+            t->pc = pc;
+            interp_error(run, t, "check failed: %s", p->messages.at[in->b]);
+            return OUT_FAILED;
+        case OP_ALLOC: // buffer aux is new; every element becomes a
+            alloc(t, &mem[in->aux], in->a == INT32_MIN ? NULL : &r[in->a]);
+            break;
+        case OP_CALL: { // call number a
+            t->pc = pc;
+            Outcome outcome = interp_call(run, t, &p->calls.at[in->a]);
+            if (outcome != OUT_NEXT) return outcome;
+            break;
+        }
+        case OP_SCALAR: scalar_op(p, in, r); break; // a = operation aux of b, c, d
+        case OP_CHOOSE: r[in->a] = B.i ? C : D; break;
+        case OP_LANE: // a = lane c of d lanes from b on
+            if ((uint64_t)C.i >= (uint64_t)in->d) {
+                t->pc = pc;
+                interp_error(run, t, "lane %lld of a vector of %d", (long long)C.i, in->d);
+                return OUT_FAILED;
+            }
+            r[in->a] = r[in->b + C.i];
+            break;
+        WRAP(I8, int8_t) WRAP(I16, int16_t) WRAP(I32, int32_t) WRAP(U8, uint8_t) WRAP(U16, uint16_t) WRAP(U32, uint32_t)
+        case OP_ROUND_F16: r[in->a].f = f16_to_f32(f32_to_f16(B.f)); break;
+        case OP_ROUND_BF16: r[in->a].f = bf16_to_f32(f32_to_bf16(B.f)); break;
+        INT_OP(ADD, (int64_t)((uint64_t)B.i + (uint64_t)C.i))
+        INT_OP(SUB, (int64_t)((uint64_t)B.i - (uint64_t)C.i))
+        INT_OP(MUL, (int64_t)((uint64_t)B.i * (uint64_t)C.i))
+        INT_OP(MULADD, (int64_t)((uint64_t)B.i * (uint64_t)C.i + (uint64_t)D.i))
+        INT_OP(DIV, div_i64(B.i, C.i)) INT_OP(MOD, mod_i64(B.i, C.i))
+        INT_OP(MIN, C.i < B.i ? C.i : B.i) INT_OP(MAX, B.i < C.i ? C.i : B.i)
+        INT_OP(SHL, (int64_t)((uint64_t)B.i << (C.i & in->aux))) INT_OP(SHR, B.i >> (C.i & in->aux))
+        INT_OP(BAND, B.i & C.i) INT_OP(BOR, B.i | C.i) INT_OP(BXOR, B.i ^ C.i)
+        INT_OP(NEG, (int64_t)(0 - (uint64_t)B.i)) INT_OP(NOT, !B.i) INT_OP(BNOT, ~B.i)
+        TESTS(I64, i) TESTS(F32, f) TESTS(F64, d)
+        FLOAT_OPS(F32_OP, f, f32, fmaf)
+        FLOAT_OPS(F64_OP, d, f64, fma)
+        case OP_I64_TO_F32: r[in->a].f = (float)B.i; break;
+        case OP_I64_TO_F64: r[in->a].d = (double)B.i; break;
+        case OP_F32_TO_F64: r[in->a].d = (double)B.f; break;
+        case OP_F64_TO_F32: r[in->a].f = (float)B.d; break;
+        LOADS(1) LOADS(2) LOADS(3) LOADS(4) // a <-> buffer aux at b, c, d, e
+        case OP_LOAD_N: {                   // a <- buffer aux at b, b + 1, ...
+            const Mem *m = &mem[in->aux];
+            int64_t e = locate_n(run, t, m, r, in, ACCESS_READ);
+            if (e < 0) return OUT_FAILED;
+            r[in->a] = memory_get(m->type, memory_at(t, m, e));
+            break;
+        }
+        case OP_STORE_N: {
+            const Mem *m = &mem[in->aux];
+            int64_t e = locate_n(run, t, m, r, in, ACCESS_WRITE);
+            if (e < 0) return OUT_FAILED;
+            memory_put(m->type, memory_at(t, m, e), r[in->a]);
+            break;
+        }
+        case OP_LOAD_OVER: // a <-> buffer aux at b, b + 1, ... as worker c holds it
+            if (!over(run, t, &mem[in->aux], r, in, false)) return OUT_FAILED;
+            break;
+        case OP_STORE_OVER:
+            if (!over(run, t, &mem[in->aux], r, in, true)) return OUT_FAILED;
+            break;
+        case OP_COUNT: BUG("instruction %d", in->op);
+        }
+    }
+}
