@@ -43,7 +43,7 @@ const char *cache_default_dir(Arena *a)
     dir = getenv("XDG_CACHE_HOME");
     if (dir && *dir) return path_join(a, dir, "heald");
     dir = getenv("HOME");
-    return path_join(a, dir && *dir ? dir : "/tmp", ".cache/heald");
+    return path_join(a, dir && *dir ? dir : ".", ".cache/heald");
 }
 
 // ---- checksums
