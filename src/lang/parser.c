@@ -22,13 +22,16 @@ static void next_token(Parser *p)
     p->tok = lexer_next(&p->lexer);
 }
 
-// A token that is written wrongly is reported here, once, and then taken for what it stands for.
+// A token that is written wrongly is reported here, once, and then taken for what it stands for;
+// but where a bad string ends is anyone's guess.
 void parser_advance(Parser *p)
 {
     next_token(p);
-    while (p->tok.problem) {
-        parser_complain(p, parser_loc_at(p, p->tok.problem_at), "%s", p->tok.problem);
-        if (p->panic || p->tok.kind != T_BAD) break;
+    while (p->tok.problem && !p->panic) {
+        Loc loc = parser_loc_at(p, p->tok.problem_at);
+        if (p->tok.kind == T_STRING) parser_fail(p, loc, "%s", p->tok.problem);
+        else parser_complain(p, loc, "%s", p->tok.problem);
+        if (p->tok.kind != T_BAD) break;
         next_token(p);
     }
 }
@@ -183,27 +186,34 @@ bool token_starts_declaration(TokenKind kind)
     return kind == T_OP || kind == T_KERNEL || kind == T_FN || kind == T_RULE || kind == T_GRAPH;
 }
 
+// False if there is no recovering.
 static bool end_panic(Parser *p)
 {
     if (p->fatal) return false;
+    if (!p->panic) return true;
     p->panic = false;
     p->tok = p->held;
     return true;
 }
 
 // Goes past the end of the statement in which the panic began, or to where the next one surely
-// begins.
+// begins. At a declaration or the end of the file the panic goes on: the braces that are missing
+// there need no reports of their own.
 void parser_recover(Parser *p)
 {
-    if (!end_panic(p)) return;
-    for (int open = 0; p->tok.kind != T_EOF && !token_starts_declaration(p->tok.kind);
-         parser_advance(p)) {
+    for (int open = 0;; parser_advance(p)) {
+        if (!end_panic(p)) return;
         TokenKind kind = p->tok.kind;
+        if (kind == T_EOF || token_starts_declaration(kind)) {
+            panic(p);
+            return;
+        }
         if (kind == T_LBRACE) open++;
         if (open == 0 && (kind == T_RBRACE || token_starts_statement(kind))) return;
         if ((kind == T_SEMICOLON && open == 0) || (kind == T_RBRACE && --open == 0)) {
             parser_advance(p);
-            return;
+            if (!p->panic || !end_panic(p)) return;
+            open = 0;
         }
     }
 }
@@ -211,15 +221,16 @@ void parser_recover(Parser *p)
 // Goes past the braces of the declaration in which the panic began, or to the next declaration.
 static void recover_declaration(Parser *p)
 {
-    if (!end_panic(p)) return;
-    for (int open = 0; p->tok.kind != T_EOF && !token_starts_declaration(p->tok.kind);
-         parser_advance(p)) {
+    for (int open = 0;; parser_advance(p)) {
+        if (!end_panic(p)) return;
         TokenKind kind = p->tok.kind;
+        if (kind == T_EOF || token_starts_declaration(kind)) return;
         if (kind == T_LET && open == 0) return;
         if (kind == T_LBRACE) open++;
         if (kind == T_RBRACE && open > 0 && --open == 0) {
             parser_advance(p);
-            return;
+            parser_accept(p, T_SEMICOLON);
+            if (!p->panic || !end_panic(p)) return;
         }
     }
 }

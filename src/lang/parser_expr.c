@@ -150,7 +150,7 @@ void parse_args(Parser *p, Nodes *list)
 }
 
 // index := ".." cond [ "with" expr [ "..." ] ] | "..."
-//        | expr [ "..." | ":+" expr | "@" expr ":" expr ]
+//        | expr [ "..." | ":+" expr | ".." cond | "@" expr ":" expr ]
 static Node *index_item(Parser *p)
 {
     Loc loc = parser_here(p);
@@ -167,6 +167,7 @@ static Node *index_item(Parser *p)
         Node *len = parse_expr(p);
         return MAKE(p, SPAN, loc, e, len);
     }
+    if (parser_accept(p, T_DOTS)) return MAKE(p, RANGE, loc, e, parse_condition(p), NULL);
     if (parser_accept(p, T_AT)) {
         Node *axis = parse_expr(p);
         parser_expect(p, T_COLON);
@@ -365,8 +366,9 @@ static Node *parenthesised(Parser *p)
 
 static Node *if_value(Parser *p)
 {
+    int before = p->nerror;
     Node *n = parse_if_either(p);
-    if (n->kind == N_IF)
+    if (n->kind == N_IF && p->nerror == before)
         parser_complain(p, n->loc, "this 'if' is used as a value, but its arms have none");
     return n;
 }
@@ -379,8 +381,8 @@ static Node *named(Parser *p)
     return parser_name_node(p, "a name");
 }
 
-// primary := INT | FLOAT | STRING | "true" | "false" | NAME | parenthesised | if | reduction | fold
-// | mapping
+// primary := INT | FLOAT | STRING | "true" | "false" | NAME | parenthesised | if | reduction
+//          | fold | mapping
 static Node *primary(Parser *p)
 {
     Loc loc = parser_here(p);

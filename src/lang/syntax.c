@@ -44,8 +44,12 @@ void double_to_text(double v, char *out, size_t size)
         snprintf(local, sizeof local, "%.*g", digits, v);
         if (strtod(local, NULL) == v) break;
     }
-    char *e = strchr(local, 'e');
-    if (e) memmove(e + 2, e + 2 + strspn(e + 2, "0"), strlen(e + 2 + strspn(e + 2, "0")) + 1);
+    char *e = strchr(local, 'e'); // e+05 and e-05 become e5 and e-5
+    if (e) {
+        char *to = e + 1 + (e[1] == '-');
+        const char *from = e + 2 + strspn(e + 2, "0");
+        memmove(to, from, strlen(from) + 1);
+    }
     const char *at = strstr(local, point);
     if (at) snprintf(out, size, "%.*s.%s", (int)(at - local), local, at + strlen(point));
     else snprintf(out, size, "%s%s", local, e ? "" : ".0");
