@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// From an instantiated Kernel to something that a device runs: lowered, printed as C, compiled or
+// found in the cache, and loaded; or kept as it is for the interpreter.
+#ifndef HEALD_CODEGEN_BUILD_H
+#define HEALD_CODEGEN_BUILD_H
+
+#include "codegen/codegen.h"
+#include "passes/passes.h"
+#include "runtime/module.h"
+
+typedef struct Builder {
+    bool interpret;             // no C: the kernel is run by the device "interp"
+    const Toolchain *toolchain; // for C
+    Cache *cache;
+    PassOptions passes;
+    const Sources *lines; // #line directives, or NULL
+} Builder;
+
+typedef struct BuiltKernel {
+    RuntimeKernel runtime;
+    const Kernel *kernel; // lowered, or as it came for the interpreter
+    const char *source;   // C text; NULL for the interpreter
+    const char *dir;      // of its cache entry; NULL for the interpreter
+    Module *module;       // owned: see kernel_release
+    bool cached;          // it was in the cache
+} BuiltKernel;
+
+// k gets its name, h_<op>_<hash of its contents>; with C it is lowered in place. HEALD_DIAGNOSTIC
+// with diagnostics in d, or another status with its message in e. May run in several threads at once
+// if a, k->arena and d are the thread's own.
+heald_status kernel_build(const Builder *b, Arena *a, Kernel *k, const char *op, BuiltKernel **out,
+                          Diag *d, Error *e);
+void kernel_release(BuiltKernel *k); // NULL is fine
+
+// Sizes over a kernel's dynamic dimensions, for the runtime. False with a diagnostic for what is
+// none.
+bool kernel_shape_expr(Arena *a, const Kernel *k, const Node *n, ShapeExpr *out, Diag *d);
+
+#endif

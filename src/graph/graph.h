@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model as a graph of ops. It is made with unknown shapes, by a frontend or by hand; to be
+// compiled it is specialised: concrete shapes, constants folded, every op chosen and checked.
+#ifndef HEALD_GRAPH_GRAPH_H
+#define HEALD_GRAPH_GRAPH_H
+
+#include "lang/instantiate.h"
+#include "ops/ops.h"
+
+enum { GRAPH_MAX_RANK = 16 };
+
+typedef struct GraphNode GraphNode;
+typedef VEC(GraphNode *) GraphNodes;
+
+typedef struct GraphValue {
+    int id;           // its position in Graph.values
+    const char *name; // the model's; never NULL
+    DType type;       // DT_NONE: not known yet
+    int rank;         // -1: not known yet
+    Value *dims;      // (rank) V_INT; before specialisation also V_STR, a named dimension, or V_NONE
+    const void *data; // of a constant, row-major, borrowed; NULL: none
+    GraphNode *producer;
+    int output; // which of the producer's
+    GraphNodes readers;
+    bool is_output; // of the graph
+} GraphValue;
+typedef VEC(GraphValue *) GraphValues;
+
+struct GraphNode {
+    int id;             // its position in Graph.nodes
+    const char *name;   // the model's, for messages
+    const char *origin; // "Conv" as the model calls it
+    // Before specialisation: ways to read it, tried in order. inputs are by position.
+    OpBindings choices;
+    // After it:
+    const OpInfo *op; // inputs are one for each parameter; of a variadic one, from its position on
+    int ninput;
+    GraphValue **input; // NULL: left out
+    Map attrs;          // Sym -> Value *
+    int noutput;
+    GraphValue **output; // NULL: not wanted
+};
+
+typedef struct Graph {
+    Arena *arena;
+    OpTable *ops;
+    const Library *library;
+    const char *name;
+    bool specialised;
+    GraphValues values;
+    GraphNodes nodes; // producers before readers
+    GraphValues inputs, outputs;
+} Graph;
+
+// Making a graph. Names are copied.
+Graph *graph_new(Arena *a, const Library *l, OpTable *ops, const char *name);
+// dims is copied; rank -1: not known.
+GraphValue *graph_value(Graph *g, const char *name, DType type, int rank, const Value *dims);
+GraphValue *graph_input(Graph *g, const char *name, DType type, int rank, const Value *dims);
+GraphValue *graph_constant(Graph *g, const char *name, DType type, int rank, const int64_t *dims,
+                           const void *data);
+// Outputs become values of the node; NULL where not wanted. Producers are added before readers.
+GraphNode *graph_node(Graph *g, const char *name, const char *origin, OpBindings choices, int ninput,
+                      GraphValue *const *input, int noutput, GraphValue *const *output);
+void graph_attr(Graph *g, GraphNode *n, const char *name, Value v);
+void graph_output(Graph *g, GraphValue *v);
+
+int64_t graph_value_nelem(const GraphValue *v); // of a specialised graph
+int64_t graph_value_bytes(const GraphValue *v);
+void graph_value_dims(const GraphValue *v, int64_t *dims);
+
+// The graph for these input shapes: every op chosen and checked, shapes inferred, what is constant
+// folded, identities and what nobody reads gone. dims[i]: (rank) of input i. With data[i] not NULL
+// the input becomes a constant. NULL with diagnostics, which name nodes.
+typedef struct Specialisation {
+    const int64_t *const *dims;
+    const int *rank;
+    const void *const *data; // or NULL
+    int64_t fold_limit;      // elements of a folded result; 0: 4 Mi
+} Specialisation;
+Graph *graph_specialise(const Graph *g, Arena *a, const Specialisation *s, const Target *t, Diag *d);
+
+void graph_print(const Graph *g, Buf *out); // one line a node
+
+// ---- fusion groups
+
+typedef struct Group {
+    int id;
+    GraphNode *anchor;
+    GraphNodes prologue; // computed where the anchor loads
+    GraphNodes epilogue; // computed where the anchor's result is stored
+    const Node *kernel;  // a template of the anchor's op; NULL: the op's meaning through `copy`, or serial
+    GraphValues inputs, outputs;
+    const char *why; // why it ends where it ends
+} Group;
+typedef VEC(Group *) Groups;
+
+typedef struct FuseOptions {
+    bool off; // one group a node
+} FuseOptions;
+
+// Groups in an order in which they can run. View ops are in none unless inside a chain.
+Groups graph_fuse(const Graph *g, Arena *a, const Target *t, const FuseOptions *o);
+// One line a group: its nodes, its template, its boundary.
+void groups_print(const Groups *g, Buf *out);
+
+#endif
