@@ -13,15 +13,15 @@ typedef struct KnownMath {
 } KnownMath;
 
 static const KnownMath known_math[] = {
-    {"sqrt", sqrt}, {"exp", exp},   {"log", log},     {"log2", log2}, {"tanh", tanh}, {"erf", erf},  {"sin", sin},   {"cos", cos},
-    {"abs", fabs},  {"floor", floor}, {"ceil", ceil}, {"trunc", trunc}, {"rint", rint},
+    {"sqrt", sqrt}, {"exp", exp},     {"log", log},   {"log2", log2}, {"tanh", tanh},
+    {"erf", erf},   {"sin", sin},     {"cos", cos},   {"abs", fabs},  {"floor", floor},
+    {"ceil", ceil}, {"trunc", trunc}, {"rint", rint},
 };
 
 static const KnownMath *math_of(const char *name)
 {
     for (size_t i = 0; i < COUNT(known_math); i++)
-        if (strcmp(known_math[i].name, name) == 0)
-            return &known_math[i];
+        if (strcmp(known_math[i].name, name) == 0) return &known_math[i];
     return NULL;
 }
 
@@ -32,19 +32,18 @@ bool builtin_known_math(const char *name)
 
 bool builtin_known_math_apply(const char *name, int n, const Value *at, Value *out)
 {
-    if (n != 1 || (at[0].kind != V_INT && at[0].kind != V_FLOAT))
-        return false;
+    if (n != 1 || (at[0].kind != V_INT && at[0].kind != V_FLOAT)) return false;
     double x = at[0].kind == V_INT ? (double)at[0].u.i : at[0].u.f;
     double y = math_of(name)->one(x);
-    bool whole = at[0].kind == V_INT && (name[0] == 'a' || name[0] == 'f' || name[0] == 'c') && strcmp(name, "cos") != 0;
+    bool whole = at[0].kind == V_INT && (name[0] == 'a' || name[0] == 'f' || name[0] == 'c') &&
+                 strcmp(name, "cos") != 0;
     *out = whole ? value_int((int64_t)y) : value_float(y);
     return true;
 }
 
 static bool worker(Eval *e, Loc loc, Builtin b, const char *name, int64_t hi, Value *out)
 {
-    if (!e->stage)
-        return eval_fail(e, loc, "'%s' is known inside a stage only", name);
+    if (!e->stage) return eval_fail(e, loc, "'%s' is known inside a stage only", name);
     Var *v = e->stage->builtin[b];
     if (!v) {
         v = kernel_var(e->kernel, name, DT_I64, false);
@@ -64,7 +63,8 @@ static int64_t extent_of(const Node *n)
 
 static bool thread(Eval *e, Loc loc, Value *out)
 {
-    return worker(e, loc, VAR_THREAD, "thread", e->stage && e->stage->block ? extent_of(e->stage->block) : 0, out);
+    return worker(e, loc, VAR_THREAD, "thread",
+                  e->stage && e->stage->block ? extent_of(e->stage->block) : 0, out);
 }
 
 static bool part_of_thread(Eval *e, Loc loc, NodeKind op, int64_t by, Value *out)
@@ -94,8 +94,7 @@ static const Constant constants[] = {
 
 static bool lane(Eval *e, Loc loc, Value *out)
 {
-    if (e->kernel->target.kind == TARGET_CUDA)
-        return part_of_thread(e, loc, N_MOD, 32, out);
+    if (e->kernel->target.kind == TARGET_CUDA) return part_of_thread(e, loc, N_MOD, 32, out);
     return worker(e, loc, VAR_LANE, "lane", INT64_MAX / 4, out);
 }
 
@@ -107,7 +106,7 @@ bool builtin_constant(Eval *e, Sym name, Loc loc, Value *out, bool *found)
         *out = value_dtype(t);
         return true;
     }
-    const char *x = strrchr(name, 'x');          // f32x4
+    const char *x = strrchr(name, 'x'); // f32x4
     char base[16];
     if (x && isdigit((unsigned char)x[1]) && (size_t)(x - name) < sizeof base) {
         memcpy(base, name, (size_t)(x - name));
@@ -121,8 +120,7 @@ bool builtin_constant(Eval *e, Sym name, Loc loc, Value *out, bool *found)
         }
     }
     for (size_t i = 0; i < COUNT(constants); i++) {
-        if (strcmp(constants[i].name, name) != 0)
-            continue;
+        if (strcmp(constants[i].name, name) != 0) continue;
         switch (constants[i].what) {
         case C_FLOAT: *out = value_float(constants[i].f); return true;
         case C_THREAD: return thread(e, loc, out);
@@ -141,22 +139,25 @@ bool builtin_constant(Eval *e, Sym name, Loc loc, Value *out, bool *found)
 static bool block_field(Eval *e, Loc loc, Sym f, Value *out)
 {
     int axis = f[0] >= 'x' && f[0] <= 'z' && !f[1] ? f[0] - 'x' : -1;
-    if (axis < 0)
-        return eval_fail(e, loc, "block has x, y and z, no '%s'", f);
+    if (axis < 0) return eval_fail(e, loc, "block has x, y and z, no '%s'", f);
     static const char *const names[] = {"block_x", "block_y", "block_z"};
     Node *extent = e->stage && axis < e->stage->ngrid ? e->stage->grid[axis] : NULL;
     int64_t lo, hi;
-    if (!extent || !node_bounds(extent, &lo, &hi))
-        hi = extent ? INT64_MAX / 4 : 1;
+    if (!extent || !node_bounds(extent, &lo, &hi)) hi = extent ? INT64_MAX / 4 : 1;
     return worker(e, loc, (Builtin)(VAR_BLOCK_X + axis), names[axis], max_i64(hi - 1, 0), out);
 }
 
 static bool device_field(Eval *e, Loc loc, Sym f, Value *out)
 {
     const Target *t = &e->kernel->target;
-    const struct { const char *name; int64_t v; } fields[] = {
-        {"max_threads", t->max_threads}, {"cores", t->ncore},   {"shared_bytes", t->shared_bytes}, {"vector_bytes", t->vector_bytes},
-        {"registers", t->nregister},     {"l1_bytes", t->l1_bytes}, {"l2_bytes", t->l2_bytes},     {"l3_bytes", t->l3_bytes},
+    const struct {
+        const char *name;
+        int64_t v;
+    } fields[] = {
+        {"max_threads", t->max_threads},   {"cores", t->ncore},
+        {"shared_bytes", t->shared_bytes}, {"vector_bytes", t->vector_bytes},
+        {"registers", t->nregister},       {"l1_bytes", t->l1_bytes},
+        {"l2_bytes", t->l2_bytes},         {"l3_bytes", t->l3_bytes},
     };
     if (strcmp(f, "lanes") == 0) {
         *out = (Value){.kind = V_FUNCTION, .u.str = eval_sym(e, "device_lanes")};
@@ -177,8 +178,7 @@ static bool thread_field(Eval *e, Loc loc, Value t, Sym f, Value *out)
     if (axis < 0 || axis >= e->nblock_dims)
         return eval_fail(e, loc, "the block has %d axes, no '%s'", e->nblock_dims, f);
     Value dims = value_ints(e->arena, e->nblock_dims, e->block_dims), all;
-    if (!values_unravel(e, loc, t, e->nblock_dims, dims.u.tuple.at, &all))
-        return false;
+    if (!values_unravel(e, loc, t, e->nblock_dims, dims.u.tuple.at, &all)) return false;
     *out = all.u.tuple.at[axis];
     return true;
 }
@@ -186,14 +186,13 @@ static bool thread_field(Eval *e, Loc loc, Value t, Sym f, Value *out)
 static bool tuple_field(Eval *e, Loc loc, Value t, Sym f, Value *out)
 {
     int n = t.u.tuple.n;
-    if (strcmp(f, "lo") == 0 || strcmp(f, "hi") == 0) {      // halves, as of ONNX pads
+    if (strcmp(f, "lo") == 0 || strcmp(f, "hi") == 0) { // halves, as of ONNX pads
         *out = value_tuple(e->arena, n / 2, t.u.tuple.at + (f[0] == 'h' ? n / 2 : 0));
         return n % 2 == 0 || eval_fail(e, loc, "a pack of %d has no halves", n);
     }
     char *end;
     long i = strtol(f, &end, 10);
-    if (*end || i < 0 || i >= n)
-        return eval_fail(e, loc, "a tuple of %d has no '%s'", n, f);
+    if (*end || i < 0 || i >= n) return eval_fail(e, loc, "a tuple of %d has no '%s'", n, f);
     *out = t.u.tuple.at[i];
     return true;
 }
@@ -208,10 +207,8 @@ static Tensor *leaf_of(Tensor *t)
             Env *b = env_find(t->producer->env, REST((Node *)params)[i]->u.sym);
             Tensor *x = b && b->value.kind == V_TENSOR ? b->value.u.tensor : NULL;
             bool same = x && x->rank == t->rank;
-            for (int k = 0; same && k < x->rank; k++)
-                same = value_equal(&x->dims[k], &t->dims[k]);
-            if (same && next)
-                return NULL;
+            for (int k = 0; same && k < x->rank; k++) same = value_equal(&x->dims[k], &t->dims[k]);
+            if (same && next) return NULL;
             next = same ? x : next;
         }
         t = next;
@@ -221,12 +218,9 @@ static Tensor *leaf_of(Tensor *t)
 
 static bool tensor_field(Eval *e, Loc loc, Tensor *t, Sym f, Value *out)
 {
-    if (strcmp(f, "shape") == 0)
-        *out = value_tuple(e->arena, t->rank, t->dims);
-    else if (strcmp(f, "rank") == 0)
-        *out = value_int(t->rank);
-    else if (strcmp(f, "type") == 0)
-        *out = value_dtype(t->type);
+    if (strcmp(f, "shape") == 0) *out = value_tuple(e->arena, t->rank, t->dims);
+    else if (strcmp(f, "rank") == 0) *out = value_int(t->rank);
+    else if (strcmp(f, "type") == 0) *out = value_dtype(t->type);
     else if (strcmp(f, "align") == 0)
         *out = value_int(max_i64(t->align_bytes, (int64_t)dtype_size(t->type)));
     else if (strcmp(f, "memory") == 0 && t->epilogue && t->epilogue->noutput)
@@ -234,10 +228,10 @@ static bool tensor_field(Eval *e, Loc loc, Tensor *t, Sym f, Value *out)
     else if (strcmp(f, "leaf") == 0) {
         Tensor *leaf = leaf_of(t);
         if (!leaf)
-            return eval_fail(e, loc, "'%s' has no single operand that shares its index map", t->name);
+            return eval_fail(e, loc, "'%s' has no single operand that shares its index map",
+                             t->name);
         *out = (Value){.kind = V_TENSOR, .u.tensor = leaf};
-    } else
-        return eval_fail(e, loc, "a tensor has no '%s'", f);
+    } else return eval_fail(e, loc, "a tensor has no '%s'", f);
     return true;
 }
 
@@ -249,20 +243,18 @@ bool builtin_method(Eval *e, Node *call, Value base, Sym f, Value *out)
     if (base.kind != V_TENSOR || (!apply && strcmp(f, "value") != 0))
         return eval_fail(e, call->loc, "%s has no function '%s'", value_kind_name(base.kind), f);
     Tensor *t = base.u.tensor;
-    if (!eval_list(e, REST(call), NREST(call), &args))
-        return false;
+    if (!eval_list(e, REST(call), NREST(call), &args)) return false;
     int n = args.u.tuple.n - 1;
     if (n != t->rank)
         return eval_fail(e, call->loc, "'%s' takes %d indices and a value", f, t->rank);
     Value v = args.u.tuple.at[n];
     Node *x;
-    if (!eval_node(e, call->loc, v, &x))
-        return false;
-    if (!apply)
-        return tensor_value(e, call->loc, t, n, args.u.tuple.at, v, out);
+    if (!eval_node(e, call->loc, v, &x)) return false;
+    if (!apply) return tensor_value(e, call->loc, t, n, args.u.tuple.at, v, out);
     Tensor *leaf = leaf_of(t);
     if (!leaf)
-        return eval_fail(e, call->loc, "'%s' has no single operand that shares its index map", t->name);
+        return eval_fail(e, call->loc, "'%s' has no single operand that shares its index map",
+                         t->name);
     if (leaf == t) {
         *out = v;
         return true;
@@ -277,19 +269,20 @@ bool builtin_method(Eval *e, Node *call, Value base, Sym f, Value *out)
 
 static bool ring_field(Eval *e, Loc loc, Value r, Sym f, Value *out)
 {
-    Node *index = node_var(e->arena, loc, r.u.ring.index), *phase = node_var(e->arena, loc, r.u.ring.phase);
-    if (strcmp(f, "phase") == 0)
-        *out = value_expr(phase);
-    else if (strcmp(f, "index") == 0)
-        *out = value_expr(index);
+    Node *index = node_var(e->arena, loc, r.u.ring.index),
+         *phase = node_var(e->arena, loc, r.u.ring.phase);
+    if (strcmp(f, "phase") == 0) *out = value_expr(phase);
+    else if (strcmp(f, "index") == 0) *out = value_expr(index);
     else if (strcmp(f, "next") == 0) {
         Value last, next, flipped;
-        Node *set_phase = node_new(e->arena, N_SET, loc, 1), *set_index = node_new(e->arena, N_SET, loc, 1);
+        Node *set_phase = node_new(e->arena, N_SET, loc, 1),
+             *set_index = node_new(e->arena, N_SET, loc, 1);
         if (!eval_binary(e, loc, N_EQ, value_expr(index), value_int(r.u.ring.n - 1), &last) ||
             !eval_binary(e, loc, N_BXOR, value_expr(phase), value_int(1), &flipped) ||
             !eval_select(e, loc, last, flipped, value_expr(phase), &flipped) ||
             !eval_binary(e, loc, N_ADD, value_expr(index), value_int(1), &next) ||
-            !eval_select(e, loc, last, value_int(0), next, &next) || !eval_index(e, loc, flipped, &set_phase->kid[0]) ||
+            !eval_select(e, loc, last, value_int(0), next, &next) ||
+            !eval_index(e, loc, flipped, &set_phase->kid[0]) ||
             !eval_index(e, loc, next, &set_index->kid[0]))
             return false;
         set_phase->u.var = r.u.ring.phase;
@@ -297,8 +290,7 @@ static bool ring_field(Eval *e, Loc loc, Value r, Sym f, Value *out)
         eval_emit(e, set_phase);
         eval_emit(e, set_index);
         *out = value_none();
-    } else
-        return eval_fail(e, loc, "a ring has phase, index and next, no '%s'", f);
+    } else return eval_fail(e, loc, "a ring has phase, index and next, no '%s'", f);
     return true;
 }
 
@@ -306,9 +298,10 @@ bool builtin_field(Eval *e, Loc loc, Value base, Sym f, Value *out)
 {
     switch (base.kind) {
     case V_FUNCTION:
-        return strcmp(base.u.str, "block") == 0    ? block_field(e, loc, f, out)
-               : strcmp(base.u.str, "device") == 0 ? device_field(e, loc, f, out)
-                                                   : eval_fail(e, loc, "'%s' has no '%s'", base.u.str, f);
+        return strcmp(base.u.str, "block") == 0 ? block_field(e, loc, f, out)
+               : strcmp(base.u.str, "device") == 0
+                   ? device_field(e, loc, f, out)
+                   : eval_fail(e, loc, "'%s' has no '%s'", base.u.str, f);
     case V_TUPLE: return tuple_field(e, loc, base, f, out);
     case V_TENSOR: return tensor_field(e, loc, base.u.tensor, f, out);
     case V_RING: return ring_field(e, loc, base, f, out);
@@ -318,14 +311,10 @@ bool builtin_field(Eval *e, Loc loc, Value base, Sym f, Value *out)
         const Layout *l = base.kind == V_LAYOUT ? base.u.layout : NULL;
         if (strcmp(f, "shape") == 0)
             *out = value_ints(e->arena, m ? m->rank : l->rank, m ? m->shape : l->shape);
-        else if (m && strcmp(f, "workers") == 0)
-            *out = value_int(m->nworker);
-        else if (m && strcmp(f, "tasks") == 0)
-            *out = value_int(m->ntask);
-        else if (l && strcmp(f, "size") == 0)
-            *out = value_int(l->size);
-        else
-            return eval_fail(e, loc, "%s has no '%s'", value_kind_name(base.kind), f);
+        else if (m && strcmp(f, "workers") == 0) *out = value_int(m->nworker);
+        else if (m && strcmp(f, "tasks") == 0) *out = value_int(m->ntask);
+        else if (l && strcmp(f, "size") == 0) *out = value_int(l->size);
+        else return eval_fail(e, loc, "%s has no '%s'", value_kind_name(base.kind), f);
         return true;
     }
     case V_MEMORY:
@@ -342,7 +331,7 @@ bool builtin_field(Eval *e, Loc loc, Value base, Sym f, Value *out)
         return eval_fail(e, loc, "a buffer has no '%s'", f);
     case V_INT:
     case V_FLOAT:
-        if (strcmp(f, "lo") == 0 || strcmp(f, "hi") == 0) {  // one value for every element of a list
+        if (strcmp(f, "lo") == 0 || strcmp(f, "hi") == 0) { // one value for every element of a list
             *out = base;
             return true;
         }

@@ -9,7 +9,7 @@
 struct Env {
     Sym name;
     Value value;
-    Var *var;                // mutable: reads give the Var, not `value`
+    Var *var; // mutable: reads give the Var, not `value`
     Env *next;
 };
 
@@ -17,7 +17,12 @@ typedef struct Stmts {
     VEC(Node *) list;
 } Stmts;
 
-enum { EVAL_MAX_DEPTH = 400, EVAL_MAX_UNROLL = 4096, EVAL_MAX_STEPS = 20000000, EVAL_MAX_RANK = 16 };
+enum {
+    EVAL_MAX_DEPTH = 400,
+    EVAL_MAX_UNROLL = 4096,
+    EVAL_MAX_STEPS = 20000000,
+    EVAL_MAX_RANK = 16
+};
 
 typedef struct Eval {
     Instance *in;
@@ -25,62 +30,80 @@ typedef struct Eval {
     const Library *lib;
     Diag *diag;
     Kernel *kernel;
-    Stage *stage;            // NULL outside stages
+    Stage *stage; // NULL outside stages
     Env *env;
-    Stmts *out;              // where statements go; NULL where only known values make sense
+    Stmts *out; // where statements go; NULL where only known values make sense
     const Choices *choices;
-    int64_t block_dims[KERNEL_MAX_GRID];   // of the stage: thread.x runs over the first
+    int64_t block_dims[KERNEL_MAX_GRID]; // of the stage: thread.x runs over the first
     int nblock_dims;
-    bool guard_leaves;       // leaves are read with a guard: the index may lie outside
-    bool returning;          // a return was reached; its value is in `result`
+    bool guard_leaves; // leaves are read with a guard: the index may lie outside
+    bool returning;    // a return was reached; its value is in `result`
     Value result;
     int depth;
     int64_t steps;
 } Eval;
 
 Sym eval_sym(Eval *e, const char *name);
-bool eval_fail(Eval *e, Loc loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));   // false
+bool eval_fail(Eval *e, Loc loc, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4))); // false
 void eval_bind(Eval *e, Sym name, Value v);
 Env *env_find(Env *env, Sym name);
 void eval_emit(Eval *e, Node *stmt);
-bool eval_begin(Eval *e, Stmts *into, Stmts **saved, Loc loc);     // statements go to `into` until eval_end
-Node *eval_end(Eval *e, Stmts *from, Stmts *saved, Loc loc);       // the SEQ
+bool eval_begin(Eval *e, Stmts **into, Stmts **saved,
+                Loc loc); // statements go to a new list until eval_end
+Node *eval_end(Eval *e, Stmts *from, Stmts *saved, Loc loc); // the SEQ
 
 // eval_value.c: arithmetic on values.
-bool value_is_known(const Value *v);                               // int, bool or float
-bool eval_node(Eval *e, Loc loc, Value v, Node **out);             // as IR: V_INT i64, V_FLOAT f32; scalars of tensors are read
-bool eval_node_as(Eval *e, Loc loc, Value v, DType type, Node **out);   // converted: constants in range, otherwise CAST
-bool eval_index(Eval *e, Loc loc, Value v, Node **out);            // i64
-bool eval_int(Eval *e, Loc loc, Value v, const char *what, int64_t *out);   // a known integer, or an error naming `what`
+bool value_is_known(const Value *v); // int, bool or float
+bool eval_node(Eval *e, Loc loc, Value v,
+               Node **out); // as IR: V_INT i64, V_FLOAT f32; scalars of tensors are read
+bool eval_node_as(Eval *e, Loc loc, Value v, DType type,
+                  Node **out); // converted: constants in range, otherwise CAST
+bool eval_index(Eval *e, Loc loc, Value v, Node **out); // i64
+bool eval_int(Eval *e, Loc loc, Value v, const char *what,
+              int64_t *out); // a known integer, or an error naming `what`
 bool eval_binary(Eval *e, Loc loc, NodeKind op, Value a, Value b, Value *out);
 bool eval_unary(Eval *e, Loc loc, NodeKind op, Value a, Value *out);
-bool eval_promote(Eval *e, Loc loc, Value a, Value b, Node **x, Node **y);  // to a common type and lanes
+bool eval_promote(Eval *e, Loc loc, Value a, Value b, Node **x,
+                  Node **y); // to a common type and lanes
 bool eval_select(Eval *e, Loc loc, Value cond, Value a, Value b, Value *out);
-Value eval_pin(Eval *e, const char *name, Value v);                // an expression is computed here, once; others unchanged
-DType promote_types(DType a, DType b);                             // DT_NONE: they do not mix
+Value eval_pin(Eval *e, const char *name,
+               Value v);               // an expression is computed here, once; others unchanged
+DType promote_types(DType a, DType b); // DT_NONE: they do not mix
 
 // eval_expr.c
 bool eval_expr(Eval *e, Node *n, Value *out);
-bool eval_scalar(Eval *e, Node *n, Value *out);                    // like eval_expr; a tensor of rank 0 is read
-bool eval_list(Eval *e, Node *const *at, int n, Value *out_tuple); // elements and SPREADs; ARGs are refused
+bool eval_scalar(Eval *e, Node *n, Value *out); // like eval_expr; a tensor of rank 0 is read
+bool eval_list(Eval *e, Node *const *at, int n,
+               Value *out_tuple); // elements and SPREADs; ARGs are refused
 bool eval_block(Eval *e, Node *block, Value *out);
-bool eval_range(Eval *e, Loc loc, Value v, Node **lo, Node **hi);  // an extent or a range
+bool eval_range(Eval *e, Loc loc, Value v, Node **lo, Node **hi); // an extent or a range
 bool eval_binders(Eval *e, Node *const *binder, int n, bool (*body)(Eval *, void *), void *user);
 Node *eval_loop_open(Eval *e, Loc loc, const char *name, Node *lo, Node *hi, Var **var);
 bool eval_call_fn(Eval *e, Loc loc, Node *fn, int n, const Value *args, Value *out);
 
 // eval_tensor.c: loads and stores through hooks.
 bool tensor_load(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value *out);
-bool tensor_load_else(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value other, Value *out);
+bool tensor_load_else(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value other,
+                      Value *out);
 bool tensor_store(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value v);
-bool tensor_value(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value v, Value *out);   // epilogue applied, first output not stored
+bool tensor_value(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value v,
+                  Value *out); // epilogue applied, first output not stored
 bool memory_load(Eval *e, Loc loc, Buffer *b, int n, const Value *index, Value *out);
 bool memory_store(Eval *e, Loc loc, Buffer *b, int n, const Value *index, Value v);
-bool eval_indices(Eval *e, Node *index, Value base, Value *out_tuple);     // the rest of an INDEX node: packs, EXCEPT, AT, ~, spans
-bool eval_except(Eval *e, Node *n, Value base, Value *out);        // the pack without, or with others in place of, some axes
-bool eval_tuple_index(Eval *e, Loc loc, Value base, Value index, Value *out);   // pack[i], pack[(i, j)]; i may be known only at run time
-bool eval_ref(Eval *e, Node *place, Node **out);                   // REF for intrinsics
-bool op_element(Eval *e, Loc loc, const OpInst *op, int output, int n, const Value *index, Value *out);
+bool eval_indices(Eval *e, Node *index, Value base,
+                  Value *out_tuple); // the rest of an INDEX node: packs, EXCEPT, AT, ~, spans
+bool eval_except(Eval *e, Node *n, Value base,
+                 Value *out); // the pack without, or with others in place of, some axes
+bool eval_tuple_index(Eval *e, Loc loc, Value base, Value index,
+                      Value *out); // pack[i], pack[(i, j)]; i may be known only at run time
+bool eval_ref(Eval *e, Node *place, Node **out); // REF for intrinsics
+bool pack_within(Eval *e, Loc loc, int n, const Value *index, const Value *dims,
+                 Value *out); // 0 <= index < dims, folded where known
+bool pack_broadcast(Eval *e, Loc loc, const Value *index, const Value *dims, int n,
+                    Value *out); // 0 where an extent is 1
+bool op_element(Eval *e, Loc loc, const OpInst *op, int output, int n, const Value *index,
+                Value *out);
 bool values_ravel(Eval *e, Loc loc, int n, const Value *index, const Value *dims, Value *out);
 bool values_unravel(Eval *e, Loc loc, Value linear, int n, const Value *dims, Value *out);
 
@@ -90,22 +113,28 @@ bool eval_stmts(Eval *e, Node *seq);
 bool eval_require(Eval *e, Node *n);
 
 // eval_bind.c: parameters to arguments.
-bool bind_params(Eval *e, Loc loc, const Node *decl, Node *generics, Node *params, int narg, const Value *args);
+bool bind_params(Eval *e, Loc loc, const Node *decl, Node *generics, Node *params, int narg,
+                 const Value *args);
 bool bind_attrs(Eval *e, Loc loc, const Node *decl, Node *attrs, const Map *given);
 bool bind_result_type(Eval *e, Node *param, DType *type, int *rank, Value *dims);
-bool bind_index_pattern(Eval *e, Loc loc, Node *const *pattern, int n, int nindex, const Value *index);
+bool bind_index_pattern(Eval *e, Loc loc, Node *const *pattern, int n, int nindex,
+                        const Value *index);
 bool eval_dtype(Eval *e, Node *n, Value *out);
 
 // builtins.c
 bool builtin_exists(const char *name);
-bool builtin_known_math(const char *name);         // a real function that is computed at once on known arguments
-bool builtin_known_math_apply(const char *name, int n, const Value *at, Value *out);   // false: not all known
+bool builtin_known_math(
+    const char *name); // a real function that is computed at once on known arguments
+bool builtin_known_math_apply(const char *name, int n, const Value *at,
+                              Value *out); // false: not all known
 bool builtin_call(Eval *e, Node *call, Sym name, Value *out);
-bool builtin_constant(Eval *e, Sym name, Loc loc, Value *out, bool *found);   // pi, inf, nan, thread, lane, dtypes...
+bool builtin_constant(Eval *e, Sym name, Loc loc, Value *out,
+                      bool *found); // pi, inf, nan, thread, lane, dtypes...
 bool builtin_field(Eval *e, Loc loc, Value base, Sym field, Value *out);
 
-bool builtin_method(Eval *e, Node *call, Value base, Sym field, Value *out);      // a.apply(...), c.value(...)
+bool builtin_method(Eval *e, Node *call, Value base, Sym field,
+                    Value *out); // a.apply(...), c.value(...)
 
-void tensor_describe(const Tensor *t, Buf *out);      // f32[3, n]
+void tensor_describe(const Tensor *t, Buf *out); // f32[3, n]
 
 #endif

@@ -13,26 +13,24 @@ static bool type_letter(Sym s)
 
 static bool letter_admits(Sym s, DType t)
 {
-    return s[0] == 'T' || (s[0] == 'F' && dtype_is_float(t)) || (s[0] == 'I' && dtype_is_int(t)) || (s[0] == 'B' && t == DT_BOOL);
+    return s[0] == 'T' || (s[0] == 'F' && dtype_is_float(t)) || (s[0] == 'I' && dtype_is_int(t)) ||
+           (s[0] == 'B' && t == DT_BOOL);
 }
 
 bool eval_dtype(Eval *e, Node *n, Value *out)
 {
     Node *x = n->kind == N_TYPE ? KID(n, TYPE, dtype) : n;
-    if (!x)
-        return eval_fail(e, n->loc, "a type is needed here");
-    if (!eval_expr(e, x, out))
-        return false;
-    if (out->kind == V_TENSOR)
-        *out = value_dtype(out->u.tensor->type);
-    return out->kind == V_DTYPE || eval_fail(e, x->loc, "a type is needed here, found %s", value_kind_name(out->kind));
+    if (!x) return eval_fail(e, n->loc, "a type is needed here");
+    if (!eval_expr(e, x, out)) return false;
+    if (out->kind == V_TENSOR) *out = value_dtype(out->u.tensor->type);
+    return out->kind == V_DTYPE ||
+           eval_fail(e, x->loc, "a type is needed here, found %s", value_kind_name(out->kind));
 }
 
 static Node *generic_of(Node *generics, Sym name)
 {
     for (int i = 0; generics && i < NREST(generics); i++)
-        if (REST(generics)[i]->u.sym == name)
-            return REST(generics)[i];
+        if (REST(generics)[i]->u.sym == name) return REST(generics)[i];
     return NULL;
 }
 
@@ -42,12 +40,11 @@ static bool generic_admits(Eval *e, Node *g, DType t)
     for (int i = 0; i < NREST(types); i++) {
         Value v;
         Node *x = REST(types)[i], *name = x->kind == N_TYPE ? KID(x, TYPE, dtype) : x;
-        if (name && name->kind == N_NAME && type_letter(name->u.sym) && letter_admits(name->u.sym, t))
+        if (name && name->kind == N_NAME && type_letter(name->u.sym) &&
+            letter_admits(name->u.sym, t))
             return true;
-        if (name && name->kind == N_NAME && type_letter(name->u.sym))
-            continue;
-        if (eval_dtype(e, x, &v) && v.u.dtype.type == t)
-            return true;
+        if (name && name->kind == N_NAME && type_letter(name->u.sym)) continue;
+        if (eval_dtype(e, x, &v) && v.u.dtype.type == t) return true;
     }
     return false;
 }
@@ -60,18 +57,19 @@ static bool match_dtype(Eval *e, Loc loc, Node *decl_type, Node *generics, Sym w
         Node *g = generic_of(generics, x->u.sym);
         if (g || (type_letter(x->u.sym))) {
             if (g ? !generic_admits(e, g, t) : !letter_admits(x->u.sym, t))
-                return eval_fail(e, loc, "'%s' is %s, which %s does not admit", what, dtypes[t].name, x->u.sym);
+                return eval_fail(e, loc, "'%s' is %s, which %s does not admit", what,
+                                 dtypes[t].name, x->u.sym);
             eval_bind(e, x->u.sym, value_dtype(t));
             return true;
         }
     }
     Value v;
-    if (!eval_dtype(e, decl_type, &v))
-        return false;
-    return v.u.dtype.type == t || eval_fail(e, loc, "'%s' is %s where %s is needed", what, dtypes[t].name, dtypes[v.u.dtype.type].name);
+    if (!eval_dtype(e, decl_type, &v)) return false;
+    return v.u.dtype.type == t || eval_fail(e, loc, "'%s' is %s where %s is needed", what,
+                                            dtypes[t].name, dtypes[v.u.dtype.type].name);
 }
 
-static bool dims_conflict(const Value *a, const Value *b)   // surely unequal
+static bool dims_conflict(const Value *a, const Value *b) // surely unequal
 {
     return a->kind == V_INT && b->kind == V_INT && a->u.i != b->u.i;
 }
@@ -83,7 +81,8 @@ static bool fail_dim(Eval *e, Loc loc, Sym what, int axis, Value want, Value hav
     buf_init(&h, e->arena);
     value_print(&want, &w);
     value_print(&have, &h);
-    return eval_fail(e, loc, "axis %d of '%s' has extent %s where %s is needed", axis, what, buf_text(&h), buf_text(&w));
+    return eval_fail(e, loc, "axis %d of '%s' has extent %s where %s is needed", axis, what,
+                     buf_text(&h), buf_text(&w));
 }
 
 static bool match_dim(Eval *e, Loc loc, Node *pattern, Sym what, int axis, Value have)
@@ -91,16 +90,14 @@ static bool match_dim(Eval *e, Loc loc, Node *pattern, Sym what, int axis, Value
     if (pattern->kind == N_NAME && !env_find(e->env, pattern->u.sym)) {
         Value ignored;
         bool found;
-        if (!builtin_constant(e, pattern->u.sym, pattern->loc, &ignored, &found))
-            return false;
+        if (!builtin_constant(e, pattern->u.sym, pattern->loc, &ignored, &found)) return false;
         if (!found) {
             eval_bind(e, pattern->u.sym, have);
             return true;
         }
     }
     Value want;
-    if (!eval_scalar(e, pattern, &want))
-        return false;
+    if (!eval_scalar(e, pattern, &want)) return false;
     return !dims_conflict(&want, &have) || fail_dim(e, loc, what, axis, want, have);
 }
 
@@ -110,10 +107,8 @@ static bool match_dims(Eval *e, Loc loc, Node *type, Sym what, int rank, const V
     Node **p = REST(type);
     for (int i = 0; i < n; i++) {
         if (p[i]->kind != N_SPREAD) {
-            if (axis >= rank)
-                return eval_fail(e, loc, "'%s' has rank %d, too low", what, rank);
-            if (!match_dim(e, loc, p[i], what, axis, dims[axis]))
-                return false;
+            if (axis >= rank) return eval_fail(e, loc, "'%s' has rank %d, too low", what, rank);
+            if (!match_dim(e, loc, p[i], what, axis, dims[axis])) return false;
             axis++;
             continue;
         }
@@ -121,67 +116,71 @@ static bool match_dims(Eval *e, Loc loc, Node *type, Sym what, int rank, const V
         Value v;
         if (pack->kind == N_NAME && !env_find(e->env, pack->u.sym)) {
             int left = rank - axis - (n - i - 1);
-            if (left < 0)
-                return eval_fail(e, loc, "'%s' has rank %d, too low", what, rank);
+            if (left < 0) return eval_fail(e, loc, "'%s' has rank %d, too low", what, rank);
             eval_bind(e, pack->u.sym, value_tuple(e->arena, left, dims + axis));
             axis += left;
             continue;
         }
-        if (!eval_expr(e, pack, &v))
-            return false;
+        if (!eval_expr(e, pack, &v)) return false;
         if (v.kind != V_TUPLE)
-            return eval_fail(e, pack->loc, "... needs a pack of extents, found %s", value_kind_name(v.kind));
+            return eval_fail(e, pack->loc, "... needs a pack of extents, found %s",
+                             value_kind_name(v.kind));
         for (int k = 0; k < v.u.tuple.n; k++, axis++) {
-            if (axis >= rank)
-                return eval_fail(e, loc, "'%s' has rank %d, too low", what, rank);
+            if (axis >= rank) return eval_fail(e, loc, "'%s' has rank %d, too low", what, rank);
             if (dims_conflict(&v.u.tuple.at[k], &dims[axis]))
                 return fail_dim(e, loc, what, axis, v.u.tuple.at[k], dims[axis]);
         }
     }
-    return axis == rank || eval_fail(e, loc, "'%s' has rank %d where %d is needed", what, rank, axis);
+    return axis == rank ||
+           eval_fail(e, loc, "'%s' has rank %d where %d is needed", what, rank, axis);
 }
 
 static bool bind_tensor(Eval *e, Loc loc, Node *param, Node *generics, Value arg)
 {
     Tensor *t = arg.u.tensor;
     Node *type = KID(param, PARAM, type);
-    return match_dtype(e, loc, type, generics, param->u.sym, t->type) && match_dims(e, loc, type, param->u.sym, t->rank, t->dims);
+    return match_dtype(e, loc, type, generics, param->u.sym, t->type) &&
+           match_dims(e, loc, type, param->u.sym, t->rank, t->dims);
 }
 
 // A scalar argument of a fn: its type binds a generic, or it is converted.
 static bool bind_scalar(Eval *e, Loc loc, Node *param, Node *generics, Value *arg)
 {
     Node *type = KID(param, PARAM, type), *x;
-    if (!type || !KID(type, TYPE, dtype))
-        return true;
+    if (!type || !KID(type, TYPE, dtype)) return true;
     Node *name = KID(type, TYPE, dtype);
     bool free_name = name->kind == N_NAME && !env_find(e->env, name->u.sym) &&
                      (generic_of(generics, name->u.sym) || type_letter(name->u.sym));
     if (free_name) {
         if (value_is_known(arg))
-            return true;         // binds with the first typed argument, see bind_params
-        return eval_node(e, loc, *arg, &x) && match_dtype(e, loc, type, generics, param->u.sym, (DType)x->type);
+            return true; // binds with the first typed argument, see bind_params
+        return eval_node(e, loc, *arg, &x) &&
+               match_dtype(e, loc, type, generics, param->u.sym, (DType)x->type);
     }
     Value t;
-    if (arg->kind == V_TUPLE || arg->kind == V_DTYPE || arg->kind == V_STR || arg->kind == V_MAPPING)
+    if (arg->kind == V_TUPLE || arg->kind == V_DTYPE || arg->kind == V_STR ||
+        arg->kind == V_MAPPING)
         return true;
-    if (name->kind == N_NAME && (strcmp(name->u.sym, "int") == 0 || strcmp(name->u.sym, "dtype") == 0))
+    if (name->kind == N_NAME &&
+        (strcmp(name->u.sym, "int") == 0 || strcmp(name->u.sym, "dtype") == 0))
         return true;
-    if (!eval_dtype(e, type, &t) || !eval_node_as(e, loc, *arg, t.u.dtype.type, &x))
-        return false;
-    if (!value_is_known(arg) || t.u.dtype.type != DT_F32)
-        *arg = value_expr(x);
+    if (!eval_dtype(e, type, &t) || !eval_node_as(e, loc, *arg, t.u.dtype.type, &x)) return false;
+    if (!value_is_known(arg) || t.u.dtype.type != DT_F32) *arg = value_expr(x);
     return true;
 }
 
 static bool bind_default_types(Eval *e, Loc loc, Node *params, Node *generics, int n, Value *at)
 {
-    for (int i = 0; i < n; i++) {        // constants whose type parameter no typed argument has bound
-        Node *type = KID(REST(params)[i], PARAM, type), *name = type ? KID(type, TYPE, dtype) : NULL;
-        if (!value_is_known(&at[i]) || !name || name->kind != N_NAME)
-            continue;
-        if (!env_find(e->env, name->u.sym) && (generic_of(generics, name->u.sym) || type_letter(name->u.sym))) {
-            DType t = at[i].kind == V_FLOAT ? DT_F32 : at[i].kind == V_BOOL ? DT_BOOL : name->u.sym[0] == 'F' ? DT_F32 : DT_I64;
+    for (int i = 0; i < n; i++) { // constants whose type parameter no typed argument has bound
+        Node *type = KID(REST(params)[i], PARAM, type),
+             *name = type ? KID(type, TYPE, dtype) : NULL;
+        if (!value_is_known(&at[i]) || !name || name->kind != N_NAME) continue;
+        if (!env_find(e->env, name->u.sym) &&
+            (generic_of(generics, name->u.sym) || type_letter(name->u.sym))) {
+            DType t = at[i].kind == V_FLOAT   ? DT_F32
+                      : at[i].kind == V_BOOL  ? DT_BOOL
+                      : name->u.sym[0] == 'F' ? DT_F32
+                                              : DT_I64;
             eval_bind(e, name->u.sym, value_dtype(t));
         }
         Value t;
@@ -193,7 +192,8 @@ static bool bind_default_types(Eval *e, Loc loc, Node *params, Node *generics, i
     return true;
 }
 
-bool bind_params(Eval *e, Loc loc, const Node *decl, Node *generics, Node *params, int narg, const Value *args)
+bool bind_params(Eval *e, Loc loc, const Node *decl, Node *generics, Node *params, int narg,
+                 const Value *args)
 {
     int n = NREST(params);
     Value *at = NEW_ARRAY(e->arena, Value, n);
@@ -205,30 +205,28 @@ bool bind_params(Eval *e, Loc loc, const Node *decl, Node *generics, Node *param
         at[i] = i < narg ? args[i] : value_none();
         if ((p->sub & PARAM_VARIADIC) && at[i].kind != V_TUPLE)
             at[i] = value_tuple(e->arena, narg > i ? narg - i : 0, args + i);
-        if (at[i].kind == V_NONE && is_fn && KID(p, PARAM, default) && !eval_scalar(e, KID(p, PARAM, default), &at[i]))
+        if (at[i].kind == V_NONE && is_fn && KID(p, PARAM, default) &&
+            !eval_scalar(e, KID(p, PARAM, default), &at[i]))
             return false;
         if (at[i].kind == V_NONE && !(p->sub & PARAM_OPTIONAL))
             return eval_fail(e, loc, "'%s' needs an argument for '%s'", decl->u.sym, p->u.sym);
         bool ok = true;
-        if (at[i].kind == V_TENSOR && !is_fn)
-            ok = bind_tensor(e, loc, p, generics, at[i]);
+        if (at[i].kind == V_TENSOR && !is_fn) ok = bind_tensor(e, loc, p, generics, at[i]);
         else if (at[i].kind == V_TUPLE && (p->sub & PARAM_VARIADIC))
             for (int k = 0; ok && k < at[i].u.tuple.n; k++) {
                 Value v = at[i].u.tuple.at[k];
                 if (v.kind == V_TENSOR)
-                    ok = match_dtype(e, loc, KID(p, PARAM, type), generics, p->u.sym, v.u.tensor->type);
+                    ok = match_dtype(e, loc, KID(p, PARAM, type), generics, p->u.sym,
+                                     v.u.tensor->type);
             }
-        else if (at[i].kind != V_NONE && is_fn)
-            ok = bind_scalar(e, loc, p, generics, &at[i]);
+        else if (at[i].kind != V_NONE && is_fn) ok = bind_scalar(e, loc, p, generics, &at[i]);
         if (!ok) {
             diag_note(e->diag, p->loc, "parameter '%s' of '%s'", p->u.sym, decl->u.sym);
             return false;
         }
     }
-    if (is_fn && !bind_default_types(e, loc, params, generics, n, at))
-        return false;
-    for (int i = 0; i < n; i++)
-        eval_bind(e, REST(params)[i]->u.sym, at[i]);
+    if (is_fn && !bind_default_types(e, loc, params, generics, n, at)) return false;
+    for (int i = 0; i < n; i++) eval_bind(e, REST(params)[i]->u.sym, at[i]);
     return true;
 }
 
@@ -239,14 +237,13 @@ static bool among(Eval *e, Loc loc, Node *param, Value v)
     buf_init(&b, e->arena);
     for (int i = 0; set && i < NREST(set); i++) {
         Value x;
-        if (!eval_expr(e, REST(set)[i], &x))
-            return false;
-        if (value_equal(&x, &v))
-            return true;
+        if (!eval_expr(e, REST(set)[i], &x)) return false;
+        if (value_equal(&x, &v)) return true;
         buf_puts(&b, i ? ", " : "");
         value_print(&x, &b);
     }
-    return !set || eval_fail(e, loc, "attribute '%s' must be one of %s", param->u.sym, buf_text(&b));
+    return !set ||
+           eval_fail(e, loc, "attribute '%s' must be one of %s", param->u.sym, buf_text(&b));
 }
 
 // Converts a given attribute to its declared type.
@@ -254,21 +251,24 @@ static bool attr_value(Eval *e, Loc loc, Node *param, Value *v)
 {
     Node *type = KID(param, PARAM, type), *name = type ? KID(type, TYPE, dtype) : NULL;
     Sym t = name && name->kind == N_NAME ? name->u.sym : NULL;
-    if (!t)
-        return true;
-    bool list = type->sub == TYPE_LIST, real = strcmp(t, "f32") == 0 || strcmp(t, "f64") == 0 || strcmp(t, "float") == 0;
+    if (!t) return true;
+    bool list = type->sub == TYPE_LIST,
+         real = strcmp(t, "f32") == 0 || strcmp(t, "f64") == 0 || strcmp(t, "float") == 0;
     Value *at = v->kind == V_TUPLE ? v->u.tuple.at : v;
     int n = v->kind == V_TUPLE ? v->u.tuple.n : 1;
     if (v->kind == V_TUPLE && !list)
         return eval_fail(e, loc, "attribute '%s' is one %s, not a list", param->u.sym, t);
-    ValueKind want = real ? V_FLOAT : strcmp(t, "int") == 0 ? V_INT : strcmp(t, "bool") == 0 ? V_BOOL : strcmp(t, "str") == 0 ? V_STR : V_DTYPE;
+    ValueKind want = real                     ? V_FLOAT
+                     : strcmp(t, "int") == 0  ? V_INT
+                     : strcmp(t, "bool") == 0 ? V_BOOL
+                     : strcmp(t, "str") == 0  ? V_STR
+                                              : V_DTYPE;
     for (int i = 0; i < n; i++) {
-        if (at[i].kind == V_INT && want == V_FLOAT)
-            at[i] = value_float((double)at[i].u.i);
-        if (at[i].kind == V_INT && want == V_BOOL)
-            at[i] = value_bool(at[i].u.i != 0);
+        if (at[i].kind == V_INT && want == V_FLOAT) at[i] = value_float((double)at[i].u.i);
+        if (at[i].kind == V_INT && want == V_BOOL) at[i] = value_bool(at[i].u.i != 0);
         if (at[i].kind != want && at[i].kind != V_NONE && !(at[i].kind == V_EXPR && want == V_INT))
-            return eval_fail(e, loc, "attribute '%s' is %s where %s is needed", param->u.sym, value_kind_name(at[i].kind), value_kind_name(want));
+            return eval_fail(e, loc, "attribute '%s' is %s where %s is needed", param->u.sym,
+                             value_kind_name(at[i].kind), value_kind_name(want));
     }
     return among(e, loc, param, *v);
 }
@@ -281,12 +281,10 @@ bool bind_attrs(Eval *e, Loc loc, const Node *decl, Node *attrs, const Map *give
         Value *g = given ? map_get(given, p->u.sym) : NULL, v = value_none();
         if (g) {
             v = *g;
-            if (v.kind == V_TUPLE)
-                v = value_tuple(e->arena, v.u.tuple.n, v.u.tuple.at);
+            if (v.kind == V_TUPLE) v = value_tuple(e->arena, v.u.tuple.n, v.u.tuple.at);
             used++;
         } else if (KID(p, PARAM, default)) {
-            if (!eval_scalar(e, KID(p, PARAM, default), &v))
-                return false;
+            if (!eval_scalar(e, KID(p, PARAM, default), &v)) return false;
         } else if (!(p->sub & PARAM_OPTIONAL))
             return eval_fail(e, loc, "'%s' needs the attribute '%s'", decl->u.sym, p->u.sym);
         if (!attr_value(e, loc, p, &v)) {
@@ -300,7 +298,8 @@ bool bind_attrs(Eval *e, Loc loc, const Node *decl, Node *attrs, const Map *give
         for (int k = 0; k < NREST(attrs); k++)
             known = known || REST(attrs)[k]->u.sym == given->entry[i].key;
         if (!known)
-            return eval_fail(e, loc, "'%s' has no attribute '%s'", decl->u.sym, (Sym)given->entry[i].key);
+            return eval_fail(e, loc, "'%s' has no attribute '%s'", decl->u.sym,
+                             (Sym)given->entry[i].key);
     }
     return true;
 }
@@ -309,56 +308,56 @@ bool bind_result_type(Eval *e, Node *param, DType *type, int *rank, Value *dims)
 {
     Node *t = KID(param, PARAM, type);
     Value v, d;
-    if (!eval_dtype(e, t, &v) || !eval_list(e, REST(t), NREST(t), &d))
-        return false;
+    if (!eval_dtype(e, t, &v) || !eval_list(e, REST(t), NREST(t), &d)) return false;
     *type = v.u.dtype.type;
     *rank = d.u.tuple.n;
     if (*rank > EVAL_MAX_RANK)
-        return eval_fail(e, param->loc, "'%s' would have rank %d; at most %d", param->u.sym, *rank, EVAL_MAX_RANK);
+        return eval_fail(e, param->loc, "'%s' would have rank %d; at most %d", param->u.sym, *rank,
+                         EVAL_MAX_RANK);
     for (int i = 0; i < *rank; i++) {
         dims[i] = d.u.tuple.at[i];
-        if (dims[i].kind == V_FLOAT)
-            dims[i] = value_int((int64_t)dims[i].u.f);
+        if (dims[i].kind == V_FLOAT) dims[i] = value_int((int64_t)dims[i].u.f);
         if (dims[i].kind == V_INT && dims[i].u.i < 0)
-            return eval_fail(e, param->loc, "axis %d of '%s' would have extent %lld", i, param->u.sym, (long long)dims[i].u.i);
+            return eval_fail(e, param->loc, "axis %d of '%s' would have extent %lld", i,
+                             param->u.sym, (long long)dims[i].u.i);
         if (dims[i].kind != V_INT && dims[i].kind != V_EXPR)
-            return eval_fail(e, param->loc, "axis %d of '%s' is %s, not an extent", i, param->u.sym, value_kind_name(dims[i].kind));
+            return eval_fail(e, param->loc, "axis %d of '%s' is %s, not an extent", i, param->u.sym,
+                             value_kind_name(dims[i].kind));
     }
     return true;
 }
 
 // Left of = in an op: names for single axes, i... for the rest, i[..axis] for a pack with axes left out.
-bool bind_index_pattern(Eval *e, Loc loc, Node *const *pattern, int n, int nindex, const Value *index)
+bool bind_index_pattern(Eval *e, Loc loc, Node *const *pattern, int n, int nindex,
+                        const Value *index)
 {
     int at = 0;
     for (int i = 0; i < n; i++) {
         Node *p = pattern[i];
         if (p->kind == N_NAME) {
-            if (at >= nindex)
-                return eval_fail(e, loc, "the index has %d parts, too few", nindex);
+            if (at >= nindex) return eval_fail(e, loc, "the index has %d parts, too few", nindex);
             eval_bind(e, p->u.sym, index[at++]);
             continue;
         }
         int left = nindex - at - (n - i - 1);
         Node *name = p->kind == N_SPREAD ? KID(p, SPREAD, pack) : p;
-        if (left < 0)
-            return eval_fail(e, loc, "the index has %d parts, too few", nindex);
+        if (left < 0) return eval_fail(e, loc, "the index has %d parts, too few", nindex);
         if (name->kind == N_NAME) {
             eval_bind(e, name->u.sym, value_tuple(e->arena, left, index + at));
-        } else if (name->kind == N_INDEX && NREST(name) == 1 && REST(name)[0]->kind == N_EXCEPT && KID(name, INDEX, base)->kind == N_NAME) {
+        } else if (name->kind == N_INDEX && NREST(name) == 1 && REST(name)[0]->kind == N_EXCEPT &&
+                   KID(name, INDEX, base)->kind == N_NAME) {
             Value axes, pack;
-            if (!eval_scalar(e, KID(REST(name)[0], EXCEPT, axis), &axes))
-                return false;
+            if (!eval_scalar(e, KID(REST(name)[0], EXCEPT, axis), &axes)) return false;
             int naxes = axes.kind == V_TUPLE ? axes.u.tuple.n : 1, rank = left + naxes;
             pack = value_tuple(e->arena, rank, NULL);
             Value list = axes.kind == V_TUPLE ? axes : value_tuple(e->arena, 1, &axes);
             bool gone[2 * EVAL_MAX_RANK] = {false};
             for (int k = 0; k < naxes; k++) {
                 int64_t a;
-                if (!eval_int(e, loc, list.u.tuple.at[k], "an axis", &a))
-                    return false;
+                if (!eval_int(e, loc, list.u.tuple.at[k], "an axis", &a)) return false;
                 if (a < -rank || a >= rank || rank > EVAL_MAX_RANK)
-                    return eval_fail(e, loc, "axis %lld is outside a rank of %d", (long long)a, rank);
+                    return eval_fail(e, loc, "axis %lld is outside a rank of %d", (long long)a,
+                                     rank);
                 gone[a < 0 ? a + rank : a] = true;
             }
             for (int k = 0, from = at; k < rank; k++)
@@ -368,5 +367,6 @@ bool bind_index_pattern(Eval *e, Loc loc, Node *const *pattern, int n, int ninde
             return eval_fail(e, p->loc, "on the left of = an index is a name, i..., or i[..axis]");
         at += left;
     }
-    return at == nindex || eval_fail(e, loc, "the index has %d parts where %d are needed", nindex, at);
+    return at == nindex ||
+           eval_fail(e, loc, "the index has %d parts where %d are needed", nindex, at);
 }

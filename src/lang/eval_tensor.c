@@ -15,7 +15,8 @@ void tensor_describe(const Tensor *t, Buf *out)
 
 static bool check_rank(Eval *e, Loc loc, Sym name, int rank, int n)
 {
-    return n == rank || eval_fail(e, loc, "'%s' has %d axes, the index has %d", name ? name : "the tensor", rank, n);
+    return n == rank || eval_fail(e, loc, "'%s' has %d axes, the index has %d",
+                                  name ? name : "the tensor", rank, n);
 }
 
 // Indices as i64 nodes. A span is allowed last and makes a vector: lo :+ L with known L becomes a RAMP.
@@ -24,21 +25,17 @@ static bool index_nodes(Eval *e, Loc loc, int n, const Value *index, Node **out,
     *lanes = 1;
     for (int i = 0; i < n; i++) {
         if (index[i].kind != V_RANGE || !index[i].u.range.span) {
-            if (!eval_index(e, loc, index[i], &out[i]))
-                return false;
+            if (!eval_index(e, loc, index[i], &out[i])) return false;
             *lanes = out[i]->lanes > *lanes ? out[i]->lanes : *lanes;
             continue;
         }
         int64_t len;
-        if (i != n - 1)
-            return eval_fail(e, loc, "a span reads a vector along the last axis only");
-        if (!eval_int(e, loc, *index[i].u.range.hi, "the length of a vector", &len))
-            return false;
+        if (i != n - 1) return eval_fail(e, loc, "a span reads a vector along the last axis only");
+        if (!eval_int(e, loc, *index[i].u.range.hi, "the length of a vector", &len)) return false;
         if (len < 1 || len > 64 || (len & (len - 1)))
             return eval_fail(e, loc, "a vector has 1, 2, 4 ... 64 lanes, not %lld", (long long)len);
         Node *base, *ramp = node_new(e->arena, N_RAMP, loc, 1);
-        if (!eval_index(e, loc, *index[i].u.range.lo, &base))
-            return false;
+        if (!eval_index(e, loc, *index[i].u.range.lo, &base)) return false;
         ramp->kid[0] = base;
         ramp->u.i = 1;
         ramp->type = DT_I64;
@@ -49,24 +46,22 @@ static bool index_nodes(Eval *e, Loc loc, int n, const Value *index, Node **out,
     return true;
 }
 
-static Node *access_node(Eval *e, Loc loc, NodeKind kind, Buffer *b, int n, Node *const *index, int lanes, Node *first)
+static Node *access_node(Eval *e, Loc loc, NodeKind kind, Buffer *b, int n, Node *const *index,
+                         int lanes, Node *first)
 {
     int k = first ? 1 : 0;
     Node *a = node_new(e->arena, kind, loc, n + k);
     a->u.buf = b;
     a->type = (uint8_t)b->type;
     a->lanes = (uint16_t)lanes;
-    if (first)
-        a->kid[0] = first;
-    for (int i = 0; i < n; i++)
-        a->kid[i + k] = index[i];
+    if (first) a->kid[0] = first;
+    for (int i = 0; i < n; i++) a->kid[i + k] = index[i];
     return a;
 }
 
 static Node *widen(Eval *e, Node *x, int lanes)
 {
-    if (x->lanes == lanes)
-        return x;
+    if (x->lanes == lanes) return x;
     Node *b = node_new(e->arena, N_BROADCAST, x->loc, 1);
     b->kid[0] = x;
     b->type = x->type;
@@ -94,7 +89,8 @@ static bool store_node(Eval *e, Loc loc, Buffer *b, int n, const Value *index, V
         !eval_node_as(e, loc, v, b->type, &x))
         return false;
     if (x->lanes != lanes && x->lanes != 1)
-        return eval_fail(e, loc, "a vector of %d lanes is stored where %d elements are named", x->lanes, lanes);
+        return eval_fail(e, loc, "a vector of %d lanes is stored where %d elements are named",
+                         x->lanes, lanes);
     Node *s = access_node(e, loc, N_STORE, b, n, at, 0, widen(e, x, lanes));
     s->type = DT_NONE;
     s->sub = (uint8_t)guard;
@@ -107,18 +103,16 @@ bool memory_store(Eval *e, Loc loc, Buffer *b, int n, const Value *index, Value 
     return store_node(e, loc, b, n, index, v, GUARD_NONE);
 }
 
-static bool leaf_load(Eval *e, Loc loc, Tensor *t, int n, const Value *index, const Value *other, Value *out)
+static bool leaf_load(Eval *e, Loc loc, Tensor *t, int n, const Value *index, const Value *other,
+                      Value *out)
 {
     Node *at[EVAL_MAX_RANK], *x = NULL;
     int lanes;
-    if (!index_nodes(e, loc, n, index, at, &lanes))
-        return false;
+    if (!index_nodes(e, loc, n, index, at, &lanes)) return false;
     Value zero = value_int(0);
-    if (!other && e->guard_leaves && n > 0)
-        other = &zero;
+    if (!other && e->guard_leaves && n > 0) other = &zero;
     if (other) {
-        if (!eval_node_as(e, loc, *other, t->type, &x))
-            return false;
+        if (!eval_node_as(e, loc, *other, t->type, &x)) return false;
         x = widen(e, x, lanes);
     }
     *out = value_expr(access_node(e, loc, other ? N_LOAD_ELSE : N_LOAD, t->buf, n, at, lanes, x));
@@ -138,49 +132,43 @@ static bool let_load(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Val
 
 bool tensor_load(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value *out)
 {
-    if (t->let)
-        return let_load(e, loc, t, n, index, out);
-    if (!check_rank(e, loc, t->name, t->rank, n))
-        return false;
+    if (t->let) return let_load(e, loc, t, n, index, out);
+    if (!check_rank(e, loc, t->name, t->rank, n)) return false;
     if (t->is_hole) {
         if (t->hole.kind == V_NONE)
             return eval_fail(e, loc, "'%s' is only known where it is stored", t->name);
         *out = t->hole;
         return true;
     }
-    if (t->buf)
-        return leaf_load(e, loc, t, n, index, NULL, out);
-    if (t->producer)
-        return op_element(e, loc, t->producer, t->output, n, index, out);
+    if (t->buf) return leaf_load(e, loc, t, n, index, NULL, out);
+    if (t->producer) return op_element(e, loc, t->producer, t->output, n, index, out);
     return eval_fail(e, loc, "'%s' is a result: it can be stored, not read", t->name);
 }
 
-// 0 <= index < dims, folded where known.
-static bool inside(Eval *e, Loc loc, const Tensor *t, const Value *index, Value *out)
+bool pack_within(Eval *e, Loc loc, int n, const Value *index, const Value *dims, Value *out)
 {
     *out = value_bool(true);
-    for (int i = 0; i < t->rank; i++) {
+    for (int i = 0; i < n; i++) {
         Value lo, hi;
-        if (!eval_binary(e, loc, N_LE, value_int(0), index[i], &lo) || !eval_binary(e, loc, N_LT, index[i], t->dims[i], &hi) ||
-            !eval_binary(e, loc, N_LAND, *out, lo, out) || !eval_binary(e, loc, N_LAND, *out, hi, out))
+        if (!eval_binary(e, loc, N_LE, value_int(0), index[i], &lo) ||
+            !eval_binary(e, loc, N_LT, index[i], dims[i], &hi) ||
+            !eval_binary(e, loc, N_LAND, *out, lo, out) ||
+            !eval_binary(e, loc, N_LAND, *out, hi, out))
             return false;
     }
     return true;
 }
 
-bool tensor_load_else(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value other, Value *out)
+bool tensor_load_else(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value other,
+                      Value *out)
 {
     if (t->buf && check_rank(e, loc, t->name, t->rank, n))
         return leaf_load(e, loc, t, n, index, &other, out);
-    if (!t->producer)
-        return eval_fail(e, loc, "else guards reads of parameters");
-    if (!check_rank(e, loc, t->name, t->rank, n))
-        return false;
+    if (!t->producer) return eval_fail(e, loc, "else guards reads of parameters");
+    if (!check_rank(e, loc, t->name, t->rank, n)) return false;
     Value at[EVAL_MAX_RANK], in, v;
-    for (int i = 0; i < n; i++)
-        at[i] = eval_pin(e, "i", index[i]);
-    if (!inside(e, loc, t, at, &in))
-        return false;
+    for (int i = 0; i < n; i++) at[i] = eval_pin(e, "i", index[i]);
+    if (!pack_within(e, loc, n, at, t->dims, &in)) return false;
     if (in.kind == V_BOOL) {
         *out = other;
         return !in.u.i || tensor_load(e, loc, t, n, at, out);
@@ -189,20 +177,19 @@ bool tensor_load_else(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Va
     // that must not run there.
     bool guard = e->guard_leaves;
     e->guard_leaves = true;
-    Stmts body, *saved;
-    if (!eval_begin(e, &body, &saved, loc))
-        return false;
+    Stmts *body, *saved;
+    if (!eval_begin(e, &body, &saved, loc)) return false;
     bool ok = tensor_load(e, loc, t, n, at, &v);
     e->guard_leaves = guard;
     Node *x, *y, *c;
-    ok = ok && eval_node(e, loc, v, &x) && eval_node_as(e, loc, other, t->type, &y) && eval_node(e, loc, in, &c);
+    ok = ok && eval_node(e, loc, v, &x) && eval_node_as(e, loc, other, t->type, &y) &&
+         eval_node(e, loc, in, &c);
     bool straight = true;
-    for (int i = 0; ok && i < body.list.n; i++)
-        straight = straight && body.list.at[i]->kind == N_DEFINE;
+    for (int i = 0; ok && i < body->list.n; i++)
+        straight = straight && body->list.at[i]->kind == N_DEFINE;
     if (ok && straight) {
         e->out = saved;
-        for (int i = 0; i < body.list.n; i++)
-            eval_emit(e, body.list.at[i]);
+        for (int i = 0; i < body->list.n; i++) eval_emit(e, body->list.at[i]);
         return eval_select(e, loc, in, value_expr(x), value_expr(y), out);
     }
     if (!ok) {
@@ -217,7 +204,7 @@ bool tensor_load_else(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Va
     eval_emit(e, set);
     Node *s = node_new(e->arena, N_IF, loc, 3);
     s->kid[0] = c;
-    s->kid[1] = eval_end(e, &body, saved, loc);
+    s->kid[1] = eval_end(e, body, saved, loc);
     eval_emit(e, declare);
     eval_emit(e, s);
     *out = value_expr(node_var(e->arena, loc, var));
@@ -228,7 +215,8 @@ bool values_ravel(Eval *e, Loc loc, int n, const Value *index, const Value *dims
 {
     *out = n ? index[0] : value_int(0);
     for (int i = 1; i < n; i++)
-        if (!eval_binary(e, loc, N_MUL, *out, dims[i], out) || !eval_binary(e, loc, N_ADD, *out, index[i], out))
+        if (!eval_binary(e, loc, N_MUL, *out, dims[i], out) ||
+            !eval_binary(e, loc, N_ADD, *out, index[i], out))
             return false;
     return true;
 }
@@ -242,7 +230,8 @@ bool values_unravel(Eval *e, Loc loc, Value linear, int n, const Value *dims, Va
             out->u.tuple.at[0] = linear;
             break;
         }
-        if (!eval_binary(e, loc, N_MOD, linear, dims[i], &out->u.tuple.at[i]) || !eval_binary(e, loc, N_DIV, linear, dims[i], &linear))
+        if (!eval_binary(e, loc, N_MOD, linear, dims[i], &out->u.tuple.at[i]) ||
+            !eval_binary(e, loc, N_DIV, linear, dims[i], &linear))
             return false;
     }
     return true;
@@ -250,38 +239,33 @@ bool values_unravel(Eval *e, Loc loc, Value linear, int n, const Value *dims, Va
 
 static bool same_dims(const Tensor *a, const Tensor *b)
 {
-    if (a->rank != b->rank)
-        return false;
+    if (a->rank != b->rank) return false;
     for (int i = 0; i < a->rank; i++)
-        if (!value_equal(&a->dims[i], &b->dims[i]))
-            return false;
+        if (!value_equal(&a->dims[i], &b->dims[i])) return false;
     return true;
 }
 
 // Stores the epilogue's outputs for value v of the hole; with `first` set, the first one's value goes there instead of to memory.
-static bool store_epilogue(Eval *e, Loc loc, const Epilogue *ep, int n, const Value *index, Value v, Value *first)
+static bool store_epilogue(Eval *e, Loc loc, const Epilogue *ep, int n, const Value *index, Value v,
+                           Value *first)
 {
     Node *x;
-    if (!eval_node_as(e, loc, v, ep->hole->type, &x))
-        return false;
+    if (!eval_node_as(e, loc, v, ep->hole->type, &x)) return false;
     ep->hole->hole = eval_pin(e, "v", value_expr(x));
-    if (ep->hole->hole.kind != V_EXPR)
-        ep->hole->hole = (Value){.kind = V_EXPR, .u.expr = x};
+    if (ep->hole->hole.kind != V_EXPR) ep->hole->hole = (Value){.kind = V_EXPR, .u.expr = x};
     Value at[EVAL_MAX_RANK], linear, there;
-    for (int i = 0; i < n; i++)
-        at[i] = eval_pin(e, "i", index[i]);
+    for (int i = 0; i < n; i++) at[i] = eval_pin(e, "i", index[i]);
     bool guard = e->guard_leaves, ok = true;
     e->guard_leaves = true;
     for (int k = 0; ok && k < ep->noutput; k++) {
         Tensor *o = ep->outputs[k];
         there = value_tuple(e->arena, n, at);
         if (!same_dims(o, ep->hole))
-            ok = values_ravel(e, loc, n, at, ep->hole->dims, &linear) && values_unravel(e, loc, linear, o->rank, o->dims, &there);
+            ok = values_ravel(e, loc, n, at, ep->hole->dims, &linear) &&
+                 values_unravel(e, loc, linear, o->rank, o->dims, &there);
         ok = ok && tensor_load(e, loc, o, o->rank, there.u.tuple.at, &v);
-        if (ok && first && k == 0)
-            *first = eval_pin(e, "v", v);
-        else
-            ok = ok && store_node(e, loc, ep->memory[k], o->rank, there.u.tuple.at, v, GUARD_DROP);
+        if (ok && first && k == 0) *first = eval_pin(e, "v", v);
+        else ok = ok && store_node(e, loc, ep->memory[k], o->rank, there.u.tuple.at, v, GUARD_DROP);
     }
     e->guard_leaves = guard;
     ep->hole->hole = value_none();
@@ -291,31 +275,29 @@ static bool store_epilogue(Eval *e, Loc loc, const Epilogue *ep, int n, const Va
 bool tensor_store(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value v)
 {
     if (!t->epilogue)
-        return eval_fail(e, loc, "'%s' is an input: it cannot be written", t->name ? t->name : "the tensor");
-    if (!check_rank(e, loc, t->name, t->rank, n))
-        return false;
-    if (t->epilogue->hole)
-        return store_epilogue(e, loc, t->epilogue, n, index, v, NULL);
-    Node *x;     // a result is rounded to its type even where memory could hold more
+        return eval_fail(e, loc, "'%s' is an input: it cannot be written",
+                         t->name ? t->name : "the tensor");
+    if (!check_rank(e, loc, t->name, t->rank, n)) return false;
+    if (t->epilogue->hole) return store_epilogue(e, loc, t->epilogue, n, index, v, NULL);
+    Node *x; // a result is rounded to its type even where memory could hold more
     return eval_node_as(e, loc, v, t->type, &x) &&
-           store_node(e, loc, t->epilogue->memory[0], n, index, (Value){.kind = V_EXPR, .u.expr = x}, GUARD_DROP);
+           store_node(e, loc, t->epilogue->memory[0], n, index,
+                      (Value){.kind = V_EXPR, .u.expr = x}, GUARD_DROP);
 }
 
 bool tensor_value(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value v, Value *out)
 {
-    if (!t->epilogue)
-        return eval_fail(e, loc, "'%s' is no result", t->name);
-    if (t->epilogue->hole)
-        return store_epilogue(e, loc, t->epilogue, n, index, v, out);
+    if (!t->epilogue) return eval_fail(e, loc, "'%s' is no result", t->name);
+    if (t->epilogue->hole) return store_epilogue(e, loc, t->epilogue, n, index, v, out);
     Node *x;
-    if (!eval_node_as(e, loc, v, t->type, &x))
-        return false;
+    if (!eval_node_as(e, loc, v, t->type, &x)) return false;
     *out = value_expr(x);
     return true;
 }
 
 // Finds the statement of an op's body that defines result `name`, following conditions, which must be known.
-static bool element_of(Eval *e, Node *seq, Sym name, int n, const Value *index, Value *out, bool *found)
+static bool element_of(Eval *e, Node *seq, Sym name, int n, const Value *index, Value *out,
+                       bool *found)
 {
     for (int i = 0; i < NREST(seq) && !*found; i++) {
         Node *s = REST(seq)[i];
@@ -323,33 +305,32 @@ static bool element_of(Eval *e, Node *seq, Sym name, int n, const Value *index, 
             Node *place = KID(s, ASSIGN, place);
             if (place->kind != N_INDEX || KID(place, INDEX, base)->kind != N_NAME)
                 return eval_fail(e, s->loc, "an op's body assigns to its results, by index");
-            if (KID(place, INDEX, base)->u.sym != name)
-                continue;
+            if (KID(place, INDEX, base)->u.sym != name) continue;
             *found = true;
-            return bind_index_pattern(e, s->loc, REST(place), NREST(place), n, index) && eval_scalar(e, KID(s, ASSIGN, value), out);
+            return bind_index_pattern(e, s->loc, REST(place), NREST(place), n, index) &&
+                   eval_scalar(e, KID(s, ASSIGN, value), out);
         }
         if (s->kind == N_IF) {
             Value c;
-            if (!eval_scalar(e, KID(s, IF, cond), &c))
-                return false;
+            if (!eval_scalar(e, KID(s, IF, cond), &c)) return false;
             if (c.kind != V_BOOL)
-                return eval_fail(e, s->loc, "a condition of an op's body must be known at compile time");
+                return eval_fail(e, s->loc,
+                                 "a condition of an op's body must be known at compile time");
             Node *arm = c.u.i ? KID(s, IF, then) : KID(s, IF, other);
             if (arm && arm->kind == N_IF) {
                 Node *wrap = node_seq(e->arena, arm->loc, 1, &arm);
                 arm = wrap;
             }
-            if (arm && !element_of(e, arm, name, n, index, out, found))
-                return false;
+            if (arm && !element_of(e, arm, name, n, index, out, found)) return false;
             continue;
         }
-        if (s->kind != N_REQUIRE && !eval_stmt(e, s))
-            return false;
+        if (s->kind != N_REQUIRE && !eval_stmt(e, s)) return false;
     }
     return true;
 }
 
-bool op_element(Eval *e, Loc loc, const OpInst *op, int output, int n, const Value *index, Value *out)
+bool op_element(Eval *e, Loc loc, const OpInst *op, int output, int n, const Value *index,
+                Value *out)
 {
     if (++e->depth > EVAL_MAX_DEPTH)
         return eval_fail(e, loc, "ops nest deeper than %d", EVAL_MAX_DEPTH);
@@ -360,16 +341,18 @@ bool op_element(Eval *e, Loc loc, const OpInst *op, int output, int n, const Val
     Env *env = e->env;
     e->env = op->env;
     bool found = false;
-    bool ok = op->decl->sub == OP_INDEX || eval_fail(e, loc, "the serial op '%s' cannot be computed at one element", op->decl->u.sym);
+    bool ok =
+        op->decl->sub == OP_INDEX ||
+        eval_fail(e, loc, "the serial op '%s' cannot be computed at one element", op->decl->u.sym);
     ok = ok && element_of(e, KID((Node *)op->decl, OP, body), r->name, n, at, out, &found);
     if (ok && !found)
-        ok = eval_fail(e, op->decl->loc, "the body of '%s' does not define '%s'", op->decl->u.sym, r->name);
+        ok = eval_fail(e, op->decl->loc, "the body of '%s' does not define '%s'", op->decl->u.sym,
+                       r->name);
     e->env = env;
     e->depth--;
     Node *x;
-    if (!ok || !eval_node_as(e, loc, *out, r->type, &x))
-        return false;
-    *out = (Value){.kind = V_EXPR, .loc = loc, .u.expr = x};   // rounded to the result's type
+    if (!ok || !eval_node_as(e, loc, *out, r->type, &x)) return false;
+    *out = (Value){.kind = V_EXPR, .loc = loc, .u.expr = x}; // rounded to the result's type
     return true;
 }
 
@@ -377,15 +360,15 @@ bool eval_ref(Eval *e, Node *place, Node **out)
 {
     Value base, index = value_tuple(e->arena, 0, NULL);
     Node *b = place->kind == N_INDEX ? KID(place, INDEX, base) : place;
-    if (!eval_expr(e, b, &base))
-        return false;
-    if (place->kind == N_INDEX && !eval_indices(e, place, base, &index))
-        return false;
-    Buffer *buf = base.kind == V_MEMORY ? base.u.mem : base.kind == V_TENSOR ? base.u.tensor->buf : NULL;
+    if (!eval_expr(e, b, &base)) return false;
+    if (place->kind == N_INDEX && !eval_indices(e, place, base, &index)) return false;
+    Buffer *buf = base.kind == V_MEMORY   ? base.u.mem
+                  : base.kind == V_TENSOR ? base.u.tensor->buf
+                                          : NULL;
     if (!buf)
-        return eval_fail(e, place->loc, "a place in memory is needed here, found %s", value_kind_name(base.kind));
-    if (!check_rank(e, place->loc, buf->name, buf->rank, index.u.tuple.n))
-        return false;
+        return eval_fail(e, place->loc, "a place in memory is needed here, found %s",
+                         value_kind_name(base.kind));
+    if (!check_rank(e, place->loc, buf->name, buf->rank, index.u.tuple.n)) return false;
     Node *ref = node_new(e->arena, N_REF, place->loc, index.u.tuple.n);
     ref->u.buf = buf;
     ref->type = (uint8_t)buf->type;
@@ -393,12 +376,12 @@ bool eval_ref(Eval *e, Node *place, Node **out)
     for (int i = 0; i < index.u.tuple.n; i++) {
         Value v = index.u.tuple.at[i];
         if (v.kind != V_RANGE) {
-            if (!eval_index(e, place->loc, v, &ref->kid[i]))
-                return false;
+            if (!eval_index(e, place->loc, v, &ref->kid[i])) return false;
             continue;
         }
         Node *span = node_new(e->arena, N_SPAN, place->loc, 2);
-        if (!eval_index(e, place->loc, *v.u.range.lo, &span->kid[0]) || !eval_index(e, place->loc, *v.u.range.hi, &span->kid[1]))
+        if (!eval_index(e, place->loc, *v.u.range.lo, &span->kid[0]) ||
+            !eval_index(e, place->loc, *v.u.range.hi, &span->kid[1]))
             return false;
         span->type = DT_I64;
         span->lanes = 1;

@@ -23,7 +23,8 @@ bool eval_node(Eval *e, Loc loc, Value v, Node **out)
             Value x;
             return tensor_load(e, loc, v.u.tensor, 0, NULL, &x) && eval_node(e, loc, x, out);
         }
-        return eval_fail(e, loc, "a tensor of rank %d stands where a number is needed: index it", v.u.tensor->rank);
+        return eval_fail(e, loc, "a tensor of rank %d stands where a number is needed: index it",
+                         v.u.tensor->rank);
     default: return eval_fail(e, loc, "expected a number, found %s", value_kind_name(v.kind));
     }
 }
@@ -31,8 +32,7 @@ bool eval_node(Eval *e, Loc loc, Value v, Node **out)
 static bool fits(DType t, int64_t v)
 {
     int bits = dtypes[t].bits;
-    if (dtypes[t].class == DC_UINT)
-        return v >= 0 && (bits >= 63 || v < ((int64_t)1 << bits));
+    if (dtypes[t].class == DC_UINT) return v >= 0 && (bits >= 63 || v < ((int64_t)1 << bits));
     if (dtypes[t].class == DC_INT)
         return bits == 64 || (v >= -((int64_t)1 << (bits - 1)) && v < ((int64_t)1 << (bits - 1)));
     return t == DT_BOOL ? v == 0 || v == 1 : true;
@@ -40,7 +40,7 @@ static bool fits(DType t, int64_t v)
 
 bool eval_node_as(Eval *e, Loc loc, Value v, DType type, Node **out)
 {
-    if (v.kind == V_INT && dtype_is_float(type)) {
+    if ((v.kind == V_INT || v.kind == V_BOOL) && dtype_is_float(type)) {
         *out = node_float(e->arena, loc, type, f64_round_to(type, (double)v.u.i));
         return true;
     }
@@ -57,11 +57,10 @@ bool eval_node_as(Eval *e, Loc loc, Value v, DType type, Node **out)
         return true;
     }
     Node *x;
-    if (!eval_node(e, loc, v, &x))
-        return false;
+    if (!eval_node(e, loc, v, &x)) return false;
     if (dtype_is_float((DType)x->type) && !dtype_is_float(type))
-        return eval_fail(e, loc, "%s does not become %s by itself: convert with %s(...)", dtypes[x->type].name, dtypes[type].name,
-                         dtypes[type].name);
+        return eval_fail(e, loc, "%s does not become %s by itself: convert with %s(...)",
+                         dtypes[x->type].name, dtypes[type].name, dtypes[type].name);
     *out = node_cast(e->arena, type, x);
     return true;
 }
@@ -73,8 +72,7 @@ bool eval_index(Eval *e, Loc loc, Value v, Node **out)
         return true;
     }
     Node *x;
-    if (!eval_node(e, loc, v, &x))
-        return false;
+    if (!eval_node(e, loc, v, &x)) return false;
     if (!dtype_is_int((DType)x->type))
         return eval_fail(e, loc, "an index is an integer, this is %s", dtypes[x->type].name);
     *out = node_cast(e->arena, DT_I64, x);
@@ -91,30 +89,26 @@ bool eval_int(Eval *e, Loc loc, Value v, const char *what, int64_t *out)
         *out = (int64_t)v.u.f;
         return true;
     }
-    return eval_fail(e, loc, "%s must be an integer known at compile time, found %s", what, value_kind_name(v.kind));
+    return eval_fail(e, loc, "%s must be an integer known at compile time, found %s", what,
+                     value_kind_name(v.kind));
 }
 
 DType promote_types(DType a, DType b)
 {
-    if (a == b)
-        return a;
+    if (a == b) return a;
     const DTypeInfo *x = &dtypes[a], *y = &dtypes[b];
-    if (x->class == DC_BOOL || y->class == DC_BOOL)
-        return DT_NONE;
+    if (x->class == DC_BOOL || y->class == DC_BOOL) return DT_NONE;
     if (x->class == DC_FLOAT && y->class == DC_FLOAT)
         return x->bits == y->bits ? DT_NONE : x->bits > y->bits ? a : b;
-    if (x->class == DC_FLOAT || y->class == DC_FLOAT)
-        return x->class == DC_FLOAT ? a : b;
-    if (x->class == y->class)
-        return x->bits > y->bits ? a : b;
+    if (x->class == DC_FLOAT || y->class == DC_FLOAT) return x->class == DC_FLOAT ? a : b;
+    if (x->class == y->class) return x->bits > y->bits ? a : b;
     DType s = x->class == DC_INT ? a : b, u = x->class == DC_INT ? b : a;
     return dtypes[s].bits > dtypes[u].bits ? s : DT_NONE;
 }
 
 static Node *to_lanes(Eval *e, Node *x, int lanes)
 {
-    if (x->lanes == lanes)
-        return x;
+    if (x->lanes == lanes) return x;
     Node *b = node_new(e->arena, N_BROADCAST, x->loc, 1);
     b->kid[0] = x;
     b->type = x->type;
@@ -126,23 +120,21 @@ bool eval_promote(Eval *e, Loc loc, Value a, Value b, Node **x, Node **y)
 {
     bool ka = value_is_known(&a), kb = value_is_known(&b);
     if (ka && !kb) {
-        if (!eval_node(e, loc, b, y))
-            return false;
+        if (!eval_node(e, loc, b, y)) return false;
         DType t = (DType)(*y)->type;
         if (a.kind == V_FLOAT && dtype_is_int(t))
-            return eval_fail(e, loc, "a real number and %s do not mix: convert with f32(...)", dtypes[t].name);
-        if (!eval_node_as(e, loc, a, t, x))
-            return false;
+            return eval_fail(e, loc, "a real number and %s do not mix: convert with f32(...)",
+                             dtypes[t].name);
+        if (!eval_node_as(e, loc, a, t, x)) return false;
     } else if (kb && !ka) {
-        if (!eval_promote(e, loc, b, a, y, x))
-            return false;
+        if (!eval_promote(e, loc, b, a, y, x)) return false;
         return true;
     } else {
-        if (!eval_node(e, loc, a, x) || !eval_node(e, loc, b, y))
-            return false;
+        if (!eval_node(e, loc, a, x) || !eval_node(e, loc, b, y)) return false;
         DType t = promote_types((DType)(*x)->type, (DType)(*y)->type);
         if (t == DT_NONE)
-            return eval_fail(e, loc, "%s and %s do not mix: convert one", dtypes[(*x)->type].name, dtypes[(*y)->type].name);
+            return eval_fail(e, loc, "%s and %s do not mix: convert one", dtypes[(*x)->type].name,
+                             dtypes[(*y)->type].name);
         *x = node_cast(e->arena, t, *x);
         *y = node_cast(e->arena, t, *y);
     }
@@ -164,8 +156,7 @@ static bool int_binary(Eval *e, Loc loc, NodeKind op, int64_t a, int64_t b, Valu
     case N_MUL: ok = mul_i64(a, b, &r); break;
     case N_DIV:
     case N_MOD:
-        if (b == 0)
-            return eval_fail(e, loc, "division by zero");
+        if (b == 0) return eval_fail(e, loc, "division by zero");
         r = op == N_DIV ? floor_div_i64(a, b) : floor_mod_i64(a, b);
         break;
     case N_POW:
@@ -180,7 +171,10 @@ static bool int_binary(Eval *e, Loc loc, NodeKind op, int64_t a, int64_t b, Valu
     case N_MIN: r = min_i64(a, b); break;
     case N_MAX: r = max_i64(a, b); break;
     case N_SHL: ok = b >= 0 && b < 63 && mul_i64(a, (int64_t)1 << b, &r); break;
-    case N_SHR: ok = b >= 0 && b < 64; r = ok ? a >> b : 0; break;
+    case N_SHR:
+        ok = b >= 0 && b < 64;
+        r = ok ? a >> b : 0;
+        break;
     case N_BAND: r = a & b; break;
     case N_BOR: r = a | b; break;
     case N_BXOR: r = a ^ b; break;
@@ -193,7 +187,8 @@ static bool int_binary(Eval *e, Loc loc, NodeKind op, int64_t a, int64_t b, Valu
     default: return eval_fail(e, loc, "%s is not defined on integers", node_info[op].spelling);
     }
     if (!ok)
-        return eval_fail(e, loc, "%lld %s %lld overflows 64 bits", (long long)a, node_info[op].spelling, (long long)b);
+        return eval_fail(e, loc, "%lld %s %lld overflows 64 bits", (long long)a,
+                         node_info[op].spelling, (long long)b);
     *out = value_int(r);
     return true;
 }
@@ -228,21 +223,25 @@ static bool tuple_binary(Eval *e, Loc loc, NodeKind op, Value a, Value b, Value 
     bool ta = a.kind == V_TUPLE, tb = b.kind == V_TUPLE;
     int n = ta ? a.u.tuple.n : b.u.tuple.n;
     if (ta && tb && a.u.tuple.n != b.u.tuple.n)
-        return eval_fail(e, loc, "%s of packs with %d and %d elements", node_info[op].spelling, a.u.tuple.n, b.u.tuple.n);
+        return eval_fail(e, loc, "%s of packs with %d and %d elements", node_info[op].spelling,
+                         a.u.tuple.n, b.u.tuple.n);
     *out = value_tuple(e->arena, n, NULL);
     for (int i = 0; i < n; i++)
-        if (!eval_binary(e, loc, op, ta ? a.u.tuple.at[i] : a, tb ? b.u.tuple.at[i] : b, &out->u.tuple.at[i]))
+        if (!eval_binary(e, loc, op, ta ? a.u.tuple.at[i] : a, tb ? b.u.tuple.at[i] : b,
+                         &out->u.tuple.at[i]))
             return false;
     return true;
 }
 
 // * composes mappings and layouts, + concatenates layouts. false with *handled false: not of these kinds.
-static bool structure_binary(Eval *e, Loc loc, NodeKind op, Value a, Value b, Value *out, bool *handled)
+static bool structure_binary(Eval *e, Loc loc, NodeKind op, Value a, Value b, Value *out,
+                             bool *handled)
 {
     const char *why = NULL;
     *handled = true;
     if (a.kind == V_MAPPING && b.kind == V_MAPPING && op == N_MUL) {
-        *out = (Value){.kind = V_MAPPING, .u.map = mapping_compose(e->arena, a.u.map, b.u.map, &why)};
+        *out =
+            (Value){.kind = V_MAPPING, .u.map = mapping_compose(e->arena, a.u.map, b.u.map, &why)};
         return out->u.map || eval_fail(e, loc, "%s", why);
     }
     if (a.kind == V_LAYOUT && b.kind == V_LAYOUT && (op == N_MUL || op == N_ADD)) {
@@ -259,10 +258,13 @@ static bool bool_binary(Eval *e, Loc loc, NodeKind op, Value a, Value b, Value *
 {
     bool x = a.u.i, y = b.u.i;
     switch (op) {
-    case N_LAND: case N_BAND: *out = value_bool(x && y); return true;
-    case N_LOR: case N_BOR: *out = value_bool(x || y); return true;
+    case N_LAND:
+    case N_BAND: *out = value_bool(x && y); return true;
+    case N_LOR:
+    case N_BOR: *out = value_bool(x || y); return true;
     case N_EQ: *out = value_bool(x == y); return true;
-    case N_NE: case N_BXOR: *out = value_bool(x != y); return true;
+    case N_NE:
+    case N_BXOR: *out = value_bool(x != y); return true;
     default: return eval_fail(e, loc, "%s is not defined on bools", node_info[op].spelling);
     }
 }
@@ -273,19 +275,17 @@ static bool power(Eval *e, Loc loc, Value a, Value b, Value *out)
     if (b.kind == V_INT && b.u.i >= 1 && b.u.i <= 16) {
         Value x = eval_pin(e, "x", a), r = x;
         int64_t n = b.u.i, bit = 1;
-        while (bit * 2 <= n)
-            bit *= 2;
+        while (bit * 2 <= n) bit *= 2;
         for (bit /= 2; bit; bit /= 2)
-            if (!eval_binary(e, loc, N_MUL, r, r, &r) || ((n & bit) && !eval_binary(e, loc, N_MUL, r, x, &r)))
+            if (!eval_binary(e, loc, N_MUL, r, r, &r) ||
+                ((n & bit) && !eval_binary(e, loc, N_MUL, r, x, &r)))
                 return false;
         *out = r;
         return true;
     }
     Node *fn = map_get(&e->lib->fns, eval_sym(e, "pow")), *x, *y;
-    if (!fn)
-        return eval_fail(e, loc, "** needs the function 'pow', which no loaded text declares");
-    if (!eval_promote(e, loc, a, b, &x, &y))
-        return false;
+    if (!fn) return eval_fail(e, loc, "** needs the function 'pow', which no loaded text declares");
+    if (!eval_promote(e, loc, a, b, &x, &y)) return false;
     Value args[2] = {value_expr(x), value_expr(y)};
     return eval_call_fn(e, loc, fn, 2, args, out);
 }
@@ -293,13 +293,12 @@ static bool power(Eval *e, Loc loc, Value a, Value b, Value *out)
 static bool logic(Eval *e, Loc loc, NodeKind op, Value a, Value b, Value *out)
 {
     Value known = a.kind == V_BOOL ? a : b, other = a.kind == V_BOOL ? b : a;
-    if (known.kind == V_BOOL) {     // the unknown side decides, or is not needed
+    if (known.kind == V_BOOL) { // the unknown side decides, or is not needed
         *out = (op == N_LAND) == (known.u.i != 0) ? other : known;
         return true;
     }
     Node *x, *y;
-    if (!eval_node(e, loc, a, &x) || !eval_node(e, loc, b, &y))
-        return false;
+    if (!eval_node(e, loc, a, &x) || !eval_node(e, loc, b, &y)) return false;
     if (x->type != DT_BOOL || y->type != DT_BOOL)
         return eval_fail(e, loc, "%s needs bools", node_info[op].spelling);
     *out = value_expr(node_fold(e->arena, node_binary(e->arena, op, x, y)));
@@ -308,31 +307,27 @@ static bool logic(Eval *e, Loc loc, NodeKind op, Value a, Value b, Value *out)
 
 bool eval_binary(Eval *e, Loc loc, NodeKind op, Value a, Value b, Value *out)
 {
-    if (a.kind == V_TUPLE || b.kind == V_TUPLE)
-        return tuple_binary(e, loc, op, a, b, out);
-    if (a.kind == V_BOOL && b.kind == V_BOOL)
-        return bool_binary(e, loc, op, a, b, out);
-    if (op == N_LAND || op == N_LOR)
-        return logic(e, loc, op, a, b, out);
-    if (a.kind == V_INT && b.kind == V_INT)
-        return int_binary(e, loc, op, a.u.i, b.u.i, out);
+    if (a.kind == V_TUPLE || b.kind == V_TUPLE) return tuple_binary(e, loc, op, a, b, out);
+    if (a.kind == V_BOOL && b.kind == V_BOOL) return bool_binary(e, loc, op, a, b, out);
+    if (op == N_LAND || op == N_LOR) return logic(e, loc, op, a, b, out);
+    if (a.kind == V_INT && b.kind == V_INT) return int_binary(e, loc, op, a.u.i, b.u.i, out);
     if ((a.kind == V_INT || a.kind == V_FLOAT) && (b.kind == V_INT || b.kind == V_FLOAT))
-        return float_binary(e, loc, op, a.kind == V_INT ? (double)a.u.i : a.u.f, b.kind == V_INT ? (double)b.u.i : b.u.f, out);
+        return float_binary(e, loc, op, a.kind == V_INT ? (double)a.u.i : a.u.f,
+                            b.kind == V_INT ? (double)b.u.i : b.u.f, out);
     bool handled;
     bool composed = structure_binary(e, loc, op, a, b, out, &handled);
-    if (handled)
-        return composed;
-    if ((op == N_EQ || op == N_NE) && a.kind == b.kind && a.kind != V_EXPR && a.kind != V_TENSOR && a.kind != V_RING) {
+    if (handled) return composed;
+    if ((op == N_EQ || op == N_NE) && a.kind == b.kind && a.kind != V_EXPR && a.kind != V_TENSOR &&
+        a.kind != V_RING) {
         *out = value_bool(value_equal(&a, &b) == (op == N_EQ));
         return true;
     }
-    if (op == N_POW)
-        return power(e, loc, a, b, out);
+    if (op == N_POW) return power(e, loc, a, b, out);
     Node *x, *y;
-    if (!eval_promote(e, loc, a, b, &x, &y))
-        return false;
+    if (!eval_promote(e, loc, a, b, &x, &y)) return false;
     DType t = (DType)x->type;
-    bool compares = op == N_EQ || op == N_NE || op == N_LT || op == N_LE || op == N_GT || op == N_GE;
+    bool compares =
+        op == N_EQ || op == N_NE || op == N_LT || op == N_LE || op == N_GT || op == N_GE;
     bool bits = op == N_BAND || op == N_BOR || op == N_BXOR || op == N_SHL || op == N_SHR;
     if (t == DT_BOOL && !compares && !bits)
         return eval_fail(e, loc, "%s is not defined on bools", node_info[op].spelling);
@@ -351,8 +346,7 @@ bool eval_unary(Eval *e, Loc loc, NodeKind op, Value a, Value *out)
     if (a.kind == V_TUPLE) {
         *out = value_tuple(e->arena, a.u.tuple.n, NULL);
         for (int i = 0; i < a.u.tuple.n; i++)
-            if (!eval_unary(e, loc, op, a.u.tuple.at[i], &out->u.tuple.at[i]))
-                return false;
+            if (!eval_unary(e, loc, op, a.u.tuple.at[i], &out->u.tuple.at[i])) return false;
         return true;
     }
     if (a.kind == V_BOOL && op == N_NOT) {
@@ -368,11 +362,13 @@ bool eval_unary(Eval *e, Loc loc, NodeKind op, Value a, Value *out)
         return true;
     }
     Node *x;
-    if (!eval_node(e, loc, a, &x))
-        return false;
-    bool ok = op == N_NOT ? x->type == DT_BOOL : op == N_BNOT ? !dtype_is_float((DType)x->type) : x->type != DT_BOOL;
+    if (!eval_node(e, loc, a, &x)) return false;
+    bool ok = op == N_NOT    ? x->type == DT_BOOL
+              : op == N_BNOT ? !dtype_is_float((DType)x->type)
+                             : x->type != DT_BOOL;
     if (!ok)
-        return eval_fail(e, loc, "%s is not defined on %s", node_info[op].spelling, dtypes[x->type].name);
+        return eval_fail(e, loc, "%s is not defined on %s", node_info[op].spelling,
+                         dtypes[x->type].name);
     Node *r = node_unary(e->arena, op, x);
     r->loc = loc;
     *out = value_expr(node_fold(e->arena, r));
@@ -393,12 +389,12 @@ bool eval_select(Eval *e, Loc loc, Value cond, Value a, Value b, Value *out)
         return true;
     }
     Node *c, *x, *y;
-    if (!eval_node(e, loc, cond, &c) || !eval_promote(e, loc, a, b, &x, &y))
-        return false;
+    if (!eval_node(e, loc, cond, &c) || !eval_promote(e, loc, a, b, &x, &y)) return false;
     if (c->type != DT_BOOL)
         return eval_fail(e, loc, "the condition is %s, not a bool", dtypes[c->type].name);
     c = to_lanes(e, c, x->lanes > c->lanes ? x->lanes : c->lanes);
-    *out = value_expr(node_fold(e->arena, node_select(e->arena, c, to_lanes(e, x, c->lanes), to_lanes(e, y, c->lanes))));
+    *out = value_expr(node_fold(
+        e->arena, node_select(e->arena, c, to_lanes(e, x, c->lanes), to_lanes(e, y, c->lanes))));
     return true;
 }
 
@@ -406,23 +402,19 @@ Value eval_pin(Eval *e, const char *name, Value v)
 {
     if (v.kind == V_TUPLE) {
         Value t = value_tuple(e->arena, v.u.tuple.n, NULL);
-        for (int i = 0; i < v.u.tuple.n; i++)
-            t.u.tuple.at[i] = eval_pin(e, name, v.u.tuple.at[i]);
+        for (int i = 0; i < v.u.tuple.n; i++) t.u.tuple.at[i] = eval_pin(e, name, v.u.tuple.at[i]);
         return t;
     }
     if (v.kind != V_EXPR || !e->out || v.u.expr->kind == N_INT || v.u.expr->kind == N_FLOAT)
         return v;
-    if (v.u.expr->kind == N_VARREF && !v.u.expr->u.var->mutable)
-        return v;
+    if (v.u.expr->kind == N_VARREF && !v.u.expr->u.var->mutable) return v;
     Node *x = v.u.expr;
     Var *var = kernel_var(e->kernel, name, (DType)x->type, false);
     var->lanes = x->lanes;
     var->loc = x->loc;
     int64_t lo, hi;
-    if (dtype_is_int((DType)x->type) && node_bounds(x, &lo, &hi))
-        var->lo = lo, var->hi = hi;
-    if (dtype_is_int((DType)x->type))
-        var->divisor = node_divisor(x);
+    if (dtype_is_int((DType)x->type) && node_bounds(x, &lo, &hi)) var->lo = lo, var->hi = hi;
+    if (dtype_is_int((DType)x->type)) var->divisor = node_divisor(x);
     Node *def = node_new(e->arena, N_DEFINE, x->loc, 1);
     def->u.var = var;
     def->kid[0] = x;

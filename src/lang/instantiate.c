@@ -37,8 +37,7 @@ static Tensor *tensor_new(Instance *in, const char *name, DType type, int rank, 
     t->type = type;
     t->rank = rank;
     t->dims = NEW_ARRAY(in->arena, Value, rank);
-    if (rank)
-        memcpy(t->dims, dims, (size_t)rank * sizeof(Value));
+    if (rank) memcpy(t->dims, dims, (size_t)rank * sizeof(Value));
     return t;
 }
 
@@ -82,10 +81,8 @@ static void note_application(Instance *in, Loc loc, const Node *op, int narg, co
     buf_init(&b, in->arena);
     for (int i = 0; i < narg; i++) {
         buf_puts(&b, i ? ", " : "");
-        if (args[i].kind == V_TENSOR)
-            tensor_describe(args[i].u.tensor, &b);
-        else
-            value_print(&args[i], &b);
+        if (args[i].kind == V_TENSOR) tensor_describe(args[i].u.tensor, &b);
+        else value_print(&args[i], &b);
     }
     diag_note(in->diag, loc ? loc : op->loc, "in %s(%s)", op->u.sym, buf_text(&b));
 }
@@ -94,15 +91,15 @@ static bool check_requirements(Eval *e, Node *seq)
 {
     for (int i = 0; i < NREST(seq); i++) {
         Node *s = REST(seq)[i];
-        if (s->kind == N_REQUIRE && !eval_require(e, s))
-            return false;
+        if (s->kind == N_REQUIRE && !eval_require(e, s)) return false;
         if (s->kind == N_LET && KID(s, LET, pattern)->kind != N_INDEX && !eval_stmt(e, s))
             return false;
     }
     return true;
 }
 
-OpInst *op_apply(Instance *in, Loc loc, const Node *op, int narg, const Value *args, const Map *attrs)
+OpInst *op_apply(Instance *in, Loc loc, const Node *op, int narg, const Value *args,
+                 const Map *attrs)
 {
     Eval *e = in->eval;
     Env *env = e->env;
@@ -113,7 +110,8 @@ OpInst *op_apply(Instance *in, Loc loc, const Node *op, int narg, const Value *a
     inst->results = NEW_ARRAY(in->arena, Tensor *, inst->nresult);
     e->env = NULL;
     Loc at = loc ? loc : op->loc;
-    bool ok = bind_params(e, at, decl, NULL, KID(decl, OP, params), narg, args) && bind_attrs(e, at, decl, KID(decl, OP, attrs), attrs);
+    bool ok = bind_params(e, at, decl, NULL, KID(decl, OP, params), narg, args) &&
+              bind_attrs(e, at, decl, KID(decl, OP, attrs), attrs);
     Env *bound = e->env;
     ok = ok && check_requirements(e, KID(decl, OP, body));
     e->env = bound;
@@ -131,27 +129,23 @@ OpInst *op_apply(Instance *in, Loc loc, const Node *op, int narg, const Value *a
     }
     inst->env = bound;
     e->env = env;
-    if (!ok)
-        note_application(in, loc, op, narg, args);
+    if (!ok) note_application(in, loc, op, narg, args);
     return ok ? inst : NULL;
 }
 
 static bool has_stages(Node *body)
 {
     for (int i = 0; i < NREST(body); i++)
-        if (REST(body)[i]->kind == N_STAGE)
-            return true;
+        if (REST(body)[i]->kind == N_STAGE) return true;
     return false;
 }
 
-static Stage *open_stage(Eval *e, const char *name, Stmts *body)
+static Stmts *open_stage(Eval *e, const char *name)
 {
     e->stage = NEW(e->arena, Stage);
     e->stage->name = eval_sym(e, name);
     e->nblock_dims = 0;
-    *body = (Stmts){0};
-    e->out = body;
-    return e->stage;
+    return e->out = NEW(e->arena, Stmts);
 }
 
 static void close_stage(Eval *e, Stmts *body, Loc loc)
@@ -163,12 +157,10 @@ static void close_stage(Eval *e, Stmts *body, Loc loc)
 
 static bool run_body(Eval *e, Node *body)
 {
-    if (has_stages(body))
-        return eval_stmts(e, body);
-    Stmts stmts;
-    open_stage(e, "main", &stmts);
+    if (has_stages(body)) return eval_stmts(e, body);
+    Stmts *stmts = open_stage(e, "main");
     bool ok = eval_stmts(e, body);
-    close_stage(e, &stmts, body->loc);
+    close_stage(e, stmts, body->loc);
     return ok;
 }
 
@@ -182,19 +174,20 @@ static bool bind_results(Eval *e, Loc loc, Node *results, const Epilogue *ep, in
         Value dims[EVAL_MAX_RANK];
         DType type;
         int rank;
-        if (!bind_result_type(e, p, &type, &rank, dims))
-            return false;
+        if (!bind_result_type(e, p, &type, &rank, dims)) return false;
         Tensor *t = tensor_new(e->in, p->u.sym, type, rank, dims);
         t->epilogue = NEW(e->arena, Epilogue);
         *t->epilogue = ep[i];
         int have = ep[i].hole ? ep[i].hole->rank : ep[i].memory[0]->rank;
         if (have != rank)
-            return eval_fail(e, p->loc, "result '%s' has rank %d, the caller's memory %d", p->u.sym, rank, have);
+            return eval_fail(e, p->loc, "result '%s' has rank %d, the caller's memory %d", p->u.sym,
+                             rank, have);
         for (int k = 0; k < rank; k++) {
             Value want = ep[i].hole ? ep[i].hole->dims[k] : value_expr(ep[i].memory[0]->extent[k]);
             if (want.kind == V_INT && dims[k].kind == V_INT && want.u.i != dims[k].u.i)
-                return eval_fail(e, p->loc, "axis %d of result '%s' has extent %lld, the caller's memory %lld", k, p->u.sym,
-                                 (long long)dims[k].u.i, (long long)want.u.i);
+                return eval_fail(e, p->loc,
+                                 "axis %d of result '%s' has extent %lld, the caller's memory %lld",
+                                 k, p->u.sym, (long long)dims[k].u.i, (long long)want.u.i);
         }
         eval_bind(e, p->u.sym, (Value){.kind = V_TENSOR, .u.tensor = t});
     }
@@ -202,8 +195,8 @@ static bool bind_results(Eval *e, Loc loc, Node *results, const Epilogue *ep, in
 }
 
 // Dimensions the declaration binds from several arguments are checked at launch where they are not known now.
-bool instance_kernel(Instance *in, const Node *kernel, int narg, const Value *args, const Map *attrs, const Epilogue *results, int nresult,
-                     const Choices *choices)
+bool instance_kernel(Instance *in, const Node *kernel, int narg, const Value *args,
+                     const Map *attrs, const Epilogue *results, int nresult, const Choices *choices)
 {
     Eval *e = in->eval;
     Node *decl = (Node *)kernel;
@@ -212,24 +205,24 @@ bool instance_kernel(Instance *in, const Node *kernel, int narg, const Value *ar
     e->choices = choices;
     in->kernel->template_name = kernel->u.sym;
     in->kernel->loc = kernel->loc;
-    if (!in->kernel->name)
-        in->kernel->name = kernel->u.sym;
+    if (!in->kernel->name) in->kernel->name = kernel->u.sym;
     Node *body = KID(decl, KERNEL, body);
-    bool ok = bind_params(e, kernel->loc, decl, KID(decl, KERNEL, generics), KID(decl, KERNEL, params), narg, args) &&
+    bool ok = bind_params(e, kernel->loc, decl, KID(decl, KERNEL, generics),
+                          KID(decl, KERNEL, params), narg, args) &&
               bind_attrs(e, kernel->loc, decl, KID(decl, KERNEL, attrs), attrs);
-    for (int i = 0; ok && i < NREST(body); i++)          // tune and let names are visible in the signature
-        if (REST(body)[i]->kind == N_TUNE)
-            ok = eval_stmt(e, REST(body)[i]);
-    ok = ok && bind_results(e, kernel->loc, KID(decl, KERNEL, results), results, nresult) && run_body(e, body);
+    for (int i = 0; ok && i < NREST(body); i++) // tune and let names are visible in the signature
+        if (REST(body)[i]->kind == N_TUNE) ok = eval_stmt(e, REST(body)[i]);
+    ok = ok && bind_results(e, kernel->loc, KID(decl, KERNEL, results), results, nresult) &&
+         run_body(e, body);
     e->env = env;
     e->out = NULL;
     e->stage = NULL;
-    if (!ok)
-        note_application(in, kernel->loc, kernel, narg, args);
+    if (!ok) note_application(in, kernel->loc, kernel, narg, args);
     return ok;
 }
 
-bool instance_serial(Instance *in, const Node *op, int narg, const Value *args, const Map *attrs, Buffer *const *outputs, int noutput)
+bool instance_serial(Instance *in, const Node *op, int narg, const Value *args, const Map *attrs,
+                     Buffer *const *outputs, int noutput)
 {
     Eval *e = in->eval;
     Node *decl = (Node *)op;
@@ -240,16 +233,15 @@ bool instance_serial(Instance *in, const Node *op, int narg, const Value *args, 
     e->env = NULL;
     in->kernel->template_name = op->u.sym;
     in->kernel->loc = op->loc;
-    if (!in->kernel->name)
-        in->kernel->name = op->u.sym;
+    if (!in->kernel->name) in->kernel->name = op->u.sym;
     bool ok = bind_params(e, op->loc, decl, NULL, KID(decl, OP, params), narg, args) &&
               bind_attrs(e, op->loc, decl, KID(decl, OP, attrs), attrs) &&
-              bind_results(e, op->loc, KID(decl, OP, results), ep, noutput) && run_body(e, KID(decl, OP, body));
+              bind_results(e, op->loc, KID(decl, OP, results), ep, noutput) &&
+              run_body(e, KID(decl, OP, body));
     e->env = env;
     e->out = NULL;
     e->stage = NULL;
-    if (!ok)
-        note_application(in, op->loc, op, narg, args);
+    if (!ok) note_application(in, op->loc, op, narg, args);
     return ok;
 }
 
@@ -260,18 +252,14 @@ static bool alternatives(Eval *e, Node *choice, int level, Value *out)
     for (int l = 0; l <= level && l < 3; l++) {
         Value v;
         Node *tuple = choice->kid[l];
-        if (!tuple)
-            continue;
-        if (!eval_list(e, REST(tuple), NREST(tuple), &v))
-            return false;
+        if (!tuple) continue;
+        if (!eval_list(e, REST(tuple), NREST(tuple), &v)) return false;
         for (int i = 0; i < v.u.tuple.n; i++) {
             bool seen = false;
             for (int k = 0; k < list.n; k++)
                 seen = seen || value_equal(&list.at[k], &v.u.tuple.at[i]);
-            if (!seen)
-                VEC_PUSH(e->arena, &list, v.u.tuple.at[i]);
-            if (l == 0)
-                break;           // the default alone is level 0; others beside it belong to level 1
+            if (!seen) VEC_PUSH(e->arena, &list, v.u.tuple.at[i]);
+            if (l == 0) break; // the default alone is level 0; others beside it belong to level 1
         }
     }
     *out = value_tuple(e->arena, list.n, list.at);
@@ -290,13 +278,13 @@ bool kernel_choices(Instance *in, const Node *kernel, int level, Choices **out, 
         for (int k = 0; REST(body)[i]->kind == N_TUNE && k < NREST(REST(body)[i]); k++) {
             Node *c = REST(REST(body)[i])[k];
             Value v;
-            if (!alternatives(e, c, level, &v))
-                return false;
+            if (!alternatives(e, c, level, &v)) return false;
             if (v.u.tuple.n == 0)
                 return eval_fail(e, c->loc, "tune entry '%s' has no default", c->u.sym);
             total *= v.u.tuple.n;
             if (total > MAX_SPACE)
-                return eval_fail(e, c->loc, "the schedule space has more than %d points", MAX_SPACE);
+                return eval_fail(e, c->loc, "the schedule space has more than %d points",
+                                 MAX_SPACE);
             VEC_PUSH(in->arena, &entry, c);
             VEC_PUSH(in->arena, &values, v);
         }
@@ -325,7 +313,8 @@ void choices_print(const Choices *c, Buf *out)
     }
 }
 
-Value evaluate_expression(Arena *a, const Library *l, const Target *target, const Node *expr, Diag *d)
+Value evaluate_expression(Arena *a, const Library *l, const Target *target, const Node *expr,
+                          Diag *d)
 {
     Instance *in = instance_new(a, l, target, d);
     Value v;

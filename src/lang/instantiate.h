@@ -17,16 +17,16 @@ struct Tensor {
     Sym name;
     DType type;
     int rank;
-    Value *dims;             // (rank) V_INT, or V_EXPR over dimension variables
-    Buffer *buf;             // a leaf: memory of the kernel
-    const OpInst *producer;  // or a result of an op, computed where it is loaded
+    Value *dims;            // (rank) V_INT, or V_EXPR over dimension variables
+    Buffer *buf;            // a leaf: memory of the kernel
+    const OpInst *producer; // or a result of an op, computed where it is loaded
     int output;
-    const Node *let;         // or an indexed let of an op's body, with
-    Env *env;                //   where it was written
-    bool is_hole;            // or an anchor's result that epilogue ops read: while stored, its element is
-    Value hole;              //   this
-    int64_t align_bytes;     // known alignment of a leaf; 0: its dtype's
-    struct Epilogue *epilogue;   // a kernel's result: where its elements go
+    const Node *let; // or an indexed let of an op's body, with
+    Env *env;        //   where it was written
+    bool is_hole;    // or an anchor's result that epilogue ops read: while stored, its element is
+    Value hole;      //   this
+    int64_t align_bytes;       // known alignment of a leaf; 0: its dtype's
+    struct Epilogue *epilogue; // a kernel's result: where its elements go
 };
 
 // An op applied: inputs and attributes bound, results typed.
@@ -37,10 +37,12 @@ struct OpInst {
     int nresult;
 };
 
-typedef struct Epilogue {    // of one kernel result
-    Tensor *hole;            // what `outputs` read; has the result's type and dims. NULL: the result is stored as it is in outputs[0]
-    Tensor **outputs;        // computed from the hole at the element with the same row-major position, or the same index where dims are equal
-    Buffer **memory;         // (noutput) where each goes
+typedef struct Epilogue { // of one kernel result
+    Tensor *
+        hole; // what `outputs` read; has the result's type and dims. NULL: the result is stored as it is in outputs[0]
+    Tensor **
+        outputs; // computed from the hole at the element with the same row-major position, or the same index where dims are equal
+    Buffer **memory; // (noutput) where each goes
     int noutput;
 } Epilogue;
 
@@ -49,7 +51,7 @@ typedef struct Instance {
     const Library *library;
     Diag *diag;
     Kernel *kernel;
-    struct Eval *eval;       // private
+    struct Eval *eval; // private
 } Instance;
 
 // An empty kernel for `target`. The arena outlives it.
@@ -66,7 +68,8 @@ Tensor *instance_hole(Instance *in, const char *name, DType type, int rank, cons
 // Applies an op. args: one for each parameter, V_TENSOR, V_NONE where left out (trailing ones may be missing), a V_TUPLE of tensors for a variadic one.
 // attrs: Sym -> Value*, checked and completed by defaults. NULL with diagnostics at `loc` (wrong types, shapes that do not fit: they name the op and the
 // shapes), with notes in the declaration.
-OpInst *op_apply(Instance *in, Loc loc, const Node *op, int narg, const Value *args, const Map *attrs);
+OpInst *op_apply(Instance *in, Loc loc, const Node *op, int narg, const Value *args,
+                 const Map *attrs);
 
 // One way to schedule: names of tune entries and their values. Missing ones take their default.
 typedef struct Choices {
@@ -77,18 +80,21 @@ typedef struct Choices {
 
 // Instantiates a template on inputs (one Value a parameter, as in op_apply), results (one Epilogue a result) and attributes. in->kernel is complete
 // after it. False with diagnostics; when a schedule choice does not fit, the reason is among them.
-bool instance_kernel(Instance *in, const Node *kernel, int narg, const Value *args, const Map *attrs, const Epilogue *results, int nresult,
+bool instance_kernel(Instance *in, const Node *kernel, int narg, const Value *args,
+                     const Map *attrs, const Epilogue *results, int nresult,
                      const Choices *choices);
 
 // An op of serial form as a kernel of its own: one block that runs its body.
-bool instance_serial(Instance *in, const Node *op, int narg, const Value *args, const Map *attrs, Buffer *const *outputs, int noutput);
+bool instance_serial(Instance *in, const Node *op, int narg, const Value *args, const Map *attrs,
+                     Buffer *const *outputs, int noutput);
 
 // All combinations of a template's tune entries up to a level (0, 1 or 2), the default one first. Values may use attributes and the device.
 // False with diagnostics.
 bool kernel_choices(Instance *in, const Node *kernel, int level, Choices **out, int *n);
-void choices_print(const Choices *c, Buf *out);          // "mr = 6, nv = 2"
+void choices_print(const Choices *c, Buf *out); // "mr = 6, nv = 2"
 
 // One expression without tensors, such as a mapping or layout for `heald map`. V_NONE with diagnostics.
-Value evaluate_expression(Arena *a, const Library *l, const Target *target, const Node *expr, Diag *d);
+Value evaluate_expression(Arena *a, const Library *l, const Target *target, const Node *expr,
+                          Diag *d);
 
 #endif

@@ -28,9 +28,9 @@ typedef struct Library {
     Arena *arena;
     Interner *names;
     Sources *sources;
-    Map ops, fns, constants;        // Sym -> declaration Node
-    Map kernels;                    // Sym -> declaration Node
-    Map implementers;               // op Sym -> VEC of KERNEL declarations (KernelList *), in order of declaration
+    Map ops, fns, constants; // Sym -> declaration Node
+    Map kernels;             // Sym -> declaration Node
+    Map implementers; // op Sym -> VEC of KERNEL declarations (KernelList *), in order of declaration
     VEC(Node *) rules;
     Map graphs;
 } Library;
