@@ -81,7 +81,6 @@ typedef struct Job {
     CpuEntry *entry;
     void *const *buffers;
     const int64_t *dims;
-    int64_t scratch_bytes;      // of a worker
     atomic_int_fast64_t failed; // first block of the lowest chunk that failed so far
     pthread_mutex_t mutex;      // for changing `failed`, and for check
     int32_t check;
@@ -94,7 +93,8 @@ static void run_chunk(void *user, int64_t begin, int64_t end, int worker)
     Job *job = user;
     if (begin > atomic_load_explicit(&job->failed, memory_order_relaxed)) return;
     // Inside a task of another pool all runs serially, with a number that means nothing here.
-    char *scratch = job->cpu->scratch + job->scratch_bytes * (worker % job->cpu->nthread);
+    char *scratch = job->cpu->scratch;
+    if (scratch) scratch += job->cpu->scratch_bytes * (worker % job->cpu->nthread);
     int32_t check = job->entry(job->buffers, job->dims, begin, end, scratch);
     if (!check) return;
     pthread_mutex_lock(&job->mutex);
@@ -135,7 +135,6 @@ static heald_status cpu_launch(Device *d, const RuntimeKernel *k, int stage, con
     heald_status s = reserve_scratch(c, st->scratch_bytes, e);
     if (s) return s;
     Job job = {.cpu = c, .entry = st->entry.cpu, .buffers = buffers, .dims = dims};
-    job.scratch_bytes = c->scratch_bytes;
     atomic_init(&job.failed, INT64_MAX);
     pthread_mutex_init(&job.mutex, NULL);
     int64_t nblock = grid[0] * grid[1] * grid[2];
