@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Coordinates become one index into flat storage, by the buffer's layout. Local buffers that are
 // only indexed by constants, lane by lane or in whole vectors, become variables.
-#include "passes/pass.h"
+#include "passes/vectorise.h"
 
 typedef struct Flatten {
     Kernel *kernel;
@@ -121,17 +121,6 @@ static Node *as_i64(Arena *a, Node *x)
     return node_cast(a, DT_I64, x);
 }
 
-// A masked store's lanes that are off have index -1 in some coordinate: the mask moves out.
-static Node *take_mask(Node **index)
-{
-    Node *x = *index;
-    if (x->kind != N_SELECT || x->lanes == 1) return NULL;
-    Node *off = KID(x, SELECT, b);
-    if (off->kind != N_BROADCAST || !node_is_const(off->kid[0], -1)) return NULL;
-    *index = KID(x, SELECT, a);
-    return KID(x, SELECT, cond);
-}
-
 static Node *flat_index(Flatten *f, const Buffer *b, int n, Node *const *index)
 {
     Arena *a = f->kernel->arena;
@@ -140,13 +129,12 @@ static Node *flat_index(Flatten *f, const Buffer *b, int n, Node *const *index)
     int lanes = 1;
     for (int i = 0; i < n; i++) {
         at[i] = as_i64(a, index[i]);
-        Node *m = take_mask(&at[i]);
+        Node *m = mask_take(&at[i]);
         if (m) mask = m;
         if (index[i]->lanes > lanes) lanes = index[i]->lanes;
     }
     Node *flat = b->layout ? layout_node(a, b->layout, at) : row_major(a, b, at);
-    flat = arith_widen(a, flat, lanes);
-    return mask ? node_select(a, mask, flat, arith_widen(a, node_i64(a, -1), lanes)) : flat;
+    return mask_put(a, mask, arith_widen(a, flat, lanes));
 }
 
 static bool is_span(const Node *n)

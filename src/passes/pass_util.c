@@ -4,7 +4,11 @@
 
 void pass_bodies(Kernel *k, NodeFn *f, void *user)
 {
-    for (int i = 0; i < k->stages.n; i++) k->stages.at[i]->body = f(user, k->stages.at[i]->body);
+    for (int i = 0; i < k->stages.n; i++) {
+        Stage *s = k->stages.at[i];
+        Node *body = f(user, s->body);
+        s->body = body->kind == N_SEQ ? body : node_make(k->arena, N_SEQ, body->loc, 1, &body);
+    }
 }
 
 void statements_add(Statements *s, Node *stmt)
