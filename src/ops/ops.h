@@ -35,7 +35,7 @@ typedef struct OpInfo {
     bool bijective; // each element of the first parameter is read once
     bool collapses; // axes mean nothing to it: only i... and ~i... are used
     bool moves;     // elements are moved, not changed
-    bool folds;     // an element of the result costs much more than a load, as exp does
+    bool costly;    // an element of the result costs much more than a load, as exp does
     int nparam;
     OpAccess *access; // (nparam)
 } OpInfo;

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// The interpreter behind the runtime's table of device functions: host memory, and a launch that
+// runs all stages of the kernel at once.
+#include "ir/interp_device.h"
+
+#include "ir/interp.h"
+#include "runtime/memory.h"
+
+#include <string.h>
+
+static heald_status interp_open(const DeviceOptions *o, Device **out, Error *e)
+{
+    UNUSED(o);
+    *out = memory_alloc_zeroed(sizeof(Device));
+    return *out ? HEALD_OK : error_no_memory(e, sizeof(Device), "a device");
+}
+
+static void interp_close(Device *d)
+{
+    memory_free(d);
+}
+
+static heald_status interp_allocate(Device *d, int64_t bytes, void **out, Error *e)
+{
+    UNUSED(d);
+    *out = memory_alloc((size_t)bytes);
+    return *out ? HEALD_OK : error_no_memory(e, bytes, "memory of the interpreter");
+}
+
+static void interp_free(Device *d, void *p)
+{
+    UNUSED(d);
+    memory_free(p);
+}
+
+static heald_status interp_copy(Device *d, CopyKind kind, void *to, const void *from, int64_t bytes,
+                                Error *e)
+{
+    UNUSED(d);
+    UNUSED(kind);
+    UNUSED(e);
+    memmove(to, from, (size_t)bytes);
+    return HEALD_OK;
+}
+
+static heald_status interp_launch(Device *d, const RuntimeKernel *k, int stage, const int64_t *grid,
+                                  void *const *buffers, const int64_t *dims, Error *e)
+{
+    UNUSED(d);
+    UNUSED(grid);
+    const Kernel *kernel = k->stage[stage].entry.handle;
+    Arena scratch = {0};
+    Sources none = {.arena = &scratch};
+    Diag diag;
+    diag_init(&diag, &scratch, &none);
+    heald_status s = HEALD_OK;
+    if (!interp_run(kernel, buffers, dims, &(InterpOptions){0}, &diag)) {
+        const char *text = diag.messages.n ? diag.messages.at[0].text : "it failed";
+        s = error_set(e, HEALD_CHECK_FAILED, "kernel %s: %s", k->name, text);
+    }
+    arena_free(&scratch);
+    return s;
+}
+
+static int interp_nthread(const Device *d)
+{
+    UNUSED(d);
+    return 1;
+}
+
+const DeviceOps device_interp = {
+    .api_version = DEVICE_API_VERSION,
+    .name = "interp",
+    .align = MEMORY_ALIGN,
+    .host_memory = true,
+    .open = interp_open,
+    .close = interp_close,
+    .allocate = interp_allocate,
+    .free = interp_free,
+    .copy = interp_copy,
+    .launch = interp_launch,
+    .nthread = interp_nthread,
+};
