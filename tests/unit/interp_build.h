@@ -79,6 +79,14 @@ static inline Node *build_node(Build *k, Loc loc, NodeKind kind, int n, Node **k
 #define MOD(x, y) OP(MOD, x, y)
 #define LT(x, y) OP(LT, x, y)
 #define EQ(x, y) OP(EQ, x, y)
+static inline Node *build_lanes(Node *n, int64_t step, int lanes)
+{
+    n->lanes = (uint16_t)lanes;
+    if (n->kind == N_RAMP) n->u.i = step;
+    return n;
+}
+#define BROADCAST(x, lanes) build_lanes(OP(BROADCAST, x), 0, lanes)
+#define RAMP(base, step, lanes) build_lanes(OP(RAMP, base), step, lanes)
 #define THREAD V(k->stage->builtin[VAR_THREAD])
 #define LANE V(k->stage->builtin[VAR_LANE])
 #define BLOCK_X V(k->stage->builtin[VAR_BLOCK_X])
