@@ -380,6 +380,70 @@ static void test_diagnostics_are_exact(void **state)
     arena_free(&a);
 }
 
+// ---- documentation and editors
+
+static char *read_text(Arena *a, const char *path)
+{
+    char *text;
+    size_t size;
+    const char *why = file_read(a, path, &text, &size);
+    if (why) fail_msg("%s", why);
+    return text;
+}
+
+static void test_examples_of_the_reference_parse(void **state)
+{
+    static const char fence[] = "\n```heald\n";
+    (void)state;
+    Text t;
+    begin(&t);
+    const char *at = read_text(&t.arena, "docs/language.md");
+    int n = 0;
+    while ((at = strstr(at, fence))) {
+        at += strlen(fence);
+        const char *stop = strstr(at, "\n```");
+        assert_non_null(stop);
+        round_trip(&t, arena_strndup(&t.arena, at, (size_t)(stop - at) + 1));
+        n++;
+    }
+    assert_true(n >= 5);
+    end(&t);
+}
+
+static bool is_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+static bool has_word(const char *text, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *at = text; (at = strstr(at, word)); at++)
+        if ((at == text || !is_word(at[-1])) && !is_word(at[n])) return true;
+    return false;
+}
+
+static void test_keywords_are_known_to_reference_and_editors(void **state)
+{
+    static const char *const files[] = {"docs/language.md", "tools/editors/vim/heald.vim",
+                                        "tools/editors/heald.tmLanguage.json"};
+    static const char *const keywords[] = {
+#define PUNCT(ID, spelling)
+#define KEYWORD(ID, spelling) spelling,
+#include "lang/tokens.def"
+#undef PUNCT
+#undef KEYWORD
+    };
+    (void)state;
+    Arena a = {0};
+    for (size_t i = 0; i < COUNT(files); i++) {
+        const char *text = read_text(&a, files[i]);
+        for (size_t k = 0; k < COUNT(keywords); k++)
+            if (!has_word(text, keywords[k])) fail_msg("%s lacks '%s'", files[i], keywords[k]);
+    }
+    arena_free(&a);
+}
+
 // ---- libraries
 
 static Library library_of(Text *t, const char *const *files, int n)
@@ -450,6 +514,8 @@ int main(void)
         cmocka_unit_test(test_nesting_is_limited),
         cmocka_unit_test(test_expression_must_be_all),
         cmocka_unit_test(test_diagnostics_are_exact),
+        cmocka_unit_test(test_examples_of_the_reference_parse),
+        cmocka_unit_test(test_keywords_are_known_to_reference_and_editors),
         cmocka_unit_test(test_later_files_replace),
         cmocka_unit_test(test_twice_in_one_file_is_an_error),
     };
