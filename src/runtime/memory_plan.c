@@ -114,11 +114,12 @@ static int make_groups(const MemoryItem *item, int n, int *root, int *group_of, 
     return ngroup;
 }
 
-static int64_t try_orders(Group *group, int n, Group **placed, Group *best)
+// The block's size, or -1 if it does not fit in 64 bits. None is smaller than `bound`.
+static int64_t try_orders(Group *group, int n, int64_t bound, Group **placed, Group *best)
 {
     static int (*const order[])(const void *, const void *) = {by_size, by_lifetime, by_time};
     int64_t peak = -1;
-    for (size_t i = 0; i < COUNT(order); i++) {
+    for (size_t i = 0; i < COUNT(order) && peak != bound; i++) {
         qsort(group, (size_t)n, sizeof *group, order[i]);
         int64_t p = place_all(group, n, placed);
         if (p < 0 || (peak >= 0 && p >= peak)) continue;
@@ -126,30 +127,6 @@ static int64_t try_orders(Group *group, int n, Group **placed, Group *best)
         memcpy(best, group, (size_t)n * sizeof *group);
     }
     return peak;
-}
-
-heald_status memory_plan(MemoryItem *item, int n, int64_t *peak_bytes, Error *e)
-{
-    *peak_bytes = 0;
-    if (n == 0) return HEALD_OK;
-    size_t each = 2 * sizeof(Group) + sizeof(Group *) + 2 * sizeof(int);
-    Group *group = memory_alloc((size_t)n * each);
-    if (!group) return error_no_memory(e, n * (int64_t)each, "the memory plan");
-    Group *best = group + n, **placed = (Group **)(best + n);
-    int *root = (int *)(placed + n), *group_of = root + n;
-    int ngroup = make_groups(item, n, root, group_of, group);
-    int64_t peak = ngroup < 0 ? 0 : try_orders(group, ngroup, placed, best);
-    if (ngroup < 0 || peak < 0) {
-        memory_free(group);
-        if (ngroup < 0) return error_set(e, HEALD_INVALID_ARGUMENT, "aliases run in a circle");
-        return error_set(e, HEALD_NO_MEMORY, "the temporary values exceed all memory");
-    }
-    for (int i = 0; i < n; i++) item[i].offset = 0;
-    for (int i = 0; i < ngroup; i++) item[best[i].item].offset = best[i].offset;
-    for (int i = 0; i < n; i++) item[i].offset = item[root[i]].offset;
-    memory_free(group);
-    *peak_bytes = peak;
-    return HEALD_OK;
 }
 
 typedef struct Event {
@@ -164,26 +141,60 @@ static int by_event(const void *x, const void *y)
     return c ? c : by_number(a->bytes, b->bytes); // what goes before what comes
 }
 
+// The most bytes needed at once, -1 if they do not fit in 64 bits. event: (2 n), room to work in.
+static int64_t most_at_once(const Group *group, int n, Event *event)
+{
+    for (int i = 0; i < n; i++) {
+        event[2 * i] = (Event){group[i].size, group[i].first};
+        event[2 * i + 1] = (Event){-group[i].size, (int64_t)group[i].last + 1};
+    }
+    qsort(event, (size_t)n * 2, sizeof *event, by_event);
+    int64_t now = 0, most = 0;
+    for (int i = 0; i < 2 * n; i++) {
+        if (!add_i64(now, event[i].bytes, &now)) return -1;
+        most = max_i64(most, now);
+    }
+    return most;
+}
+
+heald_status memory_plan(MemoryItem *item, int n, int64_t *peak_bytes, Error *e)
+{
+    *peak_bytes = 0;
+    if (n == 0) return HEALD_OK;
+    size_t each = 2 * sizeof(Event) + 2 * sizeof(Group) + sizeof(Group *) + 2 * sizeof(int);
+    Event *event = memory_alloc((size_t)n * each);
+    if (!event) return error_no_memory(e, n * (int64_t)each, "the memory plan");
+    Group *group = (Group *)(event + 2 * n), *best = group + n, **placed = (Group **)(best + n);
+    int *root = (int *)(placed + n), *group_of = root + n;
+    int ngroup = make_groups(item, n, root, group_of, group);
+    int64_t bound = ngroup < 0 ? -1 : most_at_once(group, ngroup, event);
+    int64_t peak = bound < 0 ? -1 : try_orders(group, ngroup, bound, placed, best);
+    for (int i = 0; i < n && peak >= 0; i++) item[i].offset = 0;
+    for (int i = 0; i < ngroup && peak >= 0; i++) item[best[i].item].offset = best[i].offset;
+    for (int i = 0; i < n && peak >= 0; i++) item[i].offset = item[root[i]].offset;
+    memory_free(event);
+    if (ngroup < 0) return error_set(e, HEALD_INVALID_ARGUMENT, "aliases run in a circle");
+    if (peak < 0) return error_set(e, HEALD_NO_MEMORY, "the values exceed all memory");
+    *peak_bytes = peak;
+    return HEALD_OK;
+}
+
 heald_status memory_lower_bound(const MemoryItem *item, int n, int64_t *bytes, Error *e)
 {
     *bytes = 0;
-    Event *event = memory_alloc((size_t)n * 2 * sizeof *event);
-    if (!event) return error_no_memory(e, (int64_t)n * 2 * (int64_t)sizeof *event, "a bound");
-    int nevent = 0;
+    size_t each = 2 * sizeof(Event) + sizeof(Group);
+    Event *event = memory_alloc((size_t)n * each);
+    if (!event) return error_no_memory(e, n * (int64_t)each, "a bound");
+    Group *group = (Group *)(event + 2 * n);
+    int ngroup = 0;
     for (int i = 0; i < n; i++) {
         const MemoryItem *m = &item[i];
         if (m->size <= 0 || m->first > m->last) continue;
-        int64_t size = memory_round_up(m->size);
-        event[nevent++] = (Event){size, m->first};
-        event[nevent++] = (Event){-size, (int64_t)m->last + 1};
+        group[ngroup++] = (Group){memory_round_up(m->size), 0, m->first, m->last, i};
     }
-    qsort(event, (size_t)nevent, sizeof *event, by_event);
-    int64_t now = 0;
-    bool fits = true;
-    for (int i = 0; i < nevent && fits; i++) {
-        fits = add_i64(now, event[i].bytes, &now);
-        *bytes = max_i64(*bytes, now);
-    }
+    int64_t most = most_at_once(group, ngroup, event);
     memory_free(event);
-    return fits ? HEALD_OK : error_set(e, HEALD_NO_MEMORY, "the values exceed all memory");
+    if (most < 0) return error_set(e, HEALD_NO_MEMORY, "the values exceed all memory");
+    *bytes = most;
+    return HEALD_OK;
 }

@@ -34,6 +34,9 @@ struct PlanRunner {
     int *step_dims_at, *words_at;  // (steps)
     MemoryItem *life;              // (values + steps), sizes 0; a step's item is its workspace
     MemoryItem *item;              // (values + steps), for planning
+    MemoryItem *placed;            // (values + steps), the latest memory plan
+    int64_t placed_bytes;          // of its block
+    int nplan;                     // memory plans made so far
     void **address;                // (values), of the current run
     void **buffers;                // (nbuffer), of the current launch
     bool *created;                 // (outputs), in the current run

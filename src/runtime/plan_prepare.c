@@ -28,6 +28,7 @@ static uintptr_t lay_out_runner(PlanRunner *r, uintptr_t at)
     r->words_at = carve(&at, nstep, sizeof(int));
     r->life = carve(&at, nvalue + nstep, sizeof(MemoryItem));
     r->item = carve(&at, nvalue + nstep, sizeof(MemoryItem));
+    r->placed = carve(&at, nvalue + nstep, sizeof(MemoryItem));
     r->address = carve(&at, nvalue, sizeof(void *));
     r->buffers = carve(&at, (size_t)r->nbuffer, sizeof(void *));
     r->created = carve(&at, (size_t)r->plan->outputs.n, sizeof(bool));
@@ -78,6 +79,28 @@ static void find_lifetimes(PlanRunner *r)
     }
 }
 
+// A value may take over the memory of another only when that one, and whoever had the memory before
+// it, is done; and only one value may.
+static heald_status check_aliases(PlanRunner *r, Error *e)
+{
+    const Plan *p = r->plan;
+    for (int i = 0; i < p->values.n; i++) r->placed[i] = r->life[i];
+    for (int i = 0; i < p->values.n; i++) {
+        MemoryItem *m = &r->placed[i], *base = m->alias >= 0 ? &r->placed[m->alias] : NULL;
+        m->size = 0; // the number of values that take over from this one
+        if (!base) continue;
+        bool used = m->first <= m->last;
+        if (base->size++ > 0 || (used && m->first < base->last)) {
+            return error_set(e, HEALD_FORMAT,
+                             "value %d of the plan takes over the memory of value %d, which is "
+                             "still in use",
+                             i, m->alias);
+        }
+        if (m->last < base->last) m->last = base->last;
+    }
+    return HEALD_OK;
+}
+
 static void count_sizes(PlanRunner *r)
 {
     const Plan *p = r->plan;
@@ -126,6 +149,11 @@ heald_status plan_runner_create(const Plan *p, Device *d, const RunOptions *o, P
     lay_out_runner(r, (uintptr_t)(r + 1));
     find_places(r);
     find_lifetimes(r);
+    s = check_aliases(r, e);
+    if (s) {
+        memory_free(r);
+        return s;
+    }
     *out = r;
     return HEALD_OK;
 }
@@ -251,9 +279,42 @@ static heald_status (*const prepare_step[STEP_KIND_COUNT])(PlanInstance *, int, 
 #undef STEP
 };
 
+// Whether everything in r->item fits where the latest plan has put it.
+static bool fits_placed(const PlanRunner *r, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (r->item[i].size > r->placed[i].size) return false;
+    }
+    return r->nplan > 0;
+}
+
+// Up to an eighth more, so that a dimension that grows by one each run, such as the length of a
+// text, seldom needs a new plan.
+static int64_t with_slack(int64_t size)
+{
+    int64_t step = MEMORY_ALIGN;
+    while (step <= size / 16) step *= 2;
+    return size > INT64_MAX - step ? size : (size + step - 1) / step * step;
+}
+
+// A runner's first plan is exact. Its next ones have slack, and serve all shapes that fit.
+static heald_status plan_memory(PlanRunner *r, Error *e)
+{
+    int n = r->plan->values.n + r->plan->steps.n;
+    if (fits_placed(r, n)) return HEALD_OK;
+    for (int i = 0; i < n && r->nplan; i++) r->item[i].size = with_slack(r->item[i].size);
+    int64_t bytes;
+    heald_status s = memory_plan(r->item, n, &bytes, e);
+    if (s) return s;
+    memcpy(r->placed, r->item, (size_t)n * sizeof *r->item);
+    r->placed_bytes = bytes;
+    r->nplan++;
+    return HEALD_OK;
+}
+
 static heald_status place_memory(PlanInstance *in, Error *e)
 {
-    const PlanRunner *r = in->runner;
+    PlanRunner *r = in->runner;
     int nvalue = r->plan->values.n, nstep = r->plan->steps.n;
     for (int i = 0; i < nvalue + nstep; i++) {
         r->item[i] = r->life[i];
@@ -263,23 +324,19 @@ static heald_status place_memory(PlanInstance *in, Error *e)
             r->item[i].size = in->bytes[i];
         }
     }
-    heald_status s = memory_plan(r->item, nvalue + nstep, &in->memory_bytes, e);
+    heald_status s = plan_memory(r, e);
     if (s) return s;
+    in->memory_bytes = r->placed_bytes;
     for (int i = 0; i < nvalue; i++) {
-        if (r->plan->values.at[i].kind == VALUE_TEMP) in->offset[i] = r->item[i].offset;
+        if (r->plan->values.at[i].kind == VALUE_TEMP) in->offset[i] = r->placed[i].offset;
     }
-    for (int i = 0; i < nstep; i++) in->workspace[i] = r->item[nvalue + i].offset;
+    for (int i = 0; i < nstep; i++) in->workspace[i] = r->placed[nvalue + i].offset;
     return HEALD_OK;
 }
 
-static heald_status make_instance(PlanRunner *r, PlanInstance **out, Error *e)
+static heald_status fill_instance(PlanInstance *in, Error *e)
 {
-    PlanInstance size;
-    size_t bytes = sizeof size + lay_out_instance(r, &size, 0);
-    PlanInstance *in = memory_alloc_zeroed(bytes);
-    if (!in) return error_no_memory(e, (int64_t)bytes, "a plan for one set of shapes");
-    lay_out_instance(r, in, (uintptr_t)(in + 1));
-    in->runner = r;
+    PlanRunner *r = in->runner;
     memcpy(in->key, r->key, (size_t)r->plan->dims.n * sizeof *in->key);
     heald_status s = size_values(in, e);
     for (int i = 0; i < r->plan->steps.n && !s; i++) {
@@ -287,11 +344,37 @@ static heald_status make_instance(PlanRunner *r, PlanInstance **out, Error *e)
         s = prepare_step[st->kind](in, i, e);
         if (s) error_prefix(e, s, "step %d (%s)", i, st->name);
     }
-    if (!s) s = place_memory(in, e);
+    return s ? s : place_memory(in, e);
+}
+
+// Memory for a new instance: the least recently used one's once there are enough.
+static PlanInstance *take_block(PlanRunner *r, size_t bytes)
+{
+    if (r->ninstance < r->options.max_instances) return memory_alloc(bytes);
+    int oldest = 0;
+    for (int i = 1; i < r->ninstance; i++) {
+        if (r->instance[i]->used < r->instance[oldest]->used) oldest = i;
+    }
+    PlanInstance *in = r->instance[oldest];
+    r->instance[oldest] = r->instance[--r->ninstance];
+    return in;
+}
+
+static heald_status make_instance(PlanRunner *r, PlanInstance **out, Error *e)
+{
+    PlanInstance size;
+    size_t bytes = sizeof size + lay_out_instance(r, &size, 0);
+    PlanInstance *in = take_block(r, bytes);
+    if (!in) return error_no_memory(e, (int64_t)bytes, "a plan for one set of shapes");
+    memset(in, 0, bytes);
+    lay_out_instance(r, in, (uintptr_t)(in + 1));
+    in->runner = r;
+    heald_status s = fill_instance(in, e);
     if (s) {
         memory_free(in);
         return s;
     }
+    r->instance[r->ninstance++] = in;
     *out = in;
     return HEALD_OK;
 }
@@ -305,18 +388,6 @@ static PlanInstance *find_instance(const PlanRunner *r)
     return NULL;
 }
 
-// Where a new instance goes: a free place, or that of the least recently used.
-static PlanInstance **place_for_instance(PlanRunner *r)
-{
-    if (r->ninstance < r->options.max_instances) return &r->instance[r->ninstance++];
-    PlanInstance **oldest = &r->instance[0];
-    for (int i = 1; i < r->ninstance; i++) {
-        if (r->instance[i]->used < (*oldest)->used) oldest = &r->instance[i];
-    }
-    memory_free(*oldest);
-    return oldest;
-}
-
 heald_status plan_prepare(PlanRunner *r, const int64_t *const *input_dims, PlanInstance **out,
                           Error *e)
 {
@@ -327,7 +398,6 @@ heald_status plan_prepare(PlanRunner *r, const int64_t *const *input_dims, PlanI
     if (!in) {
         s = make_instance(r, &in, e);
         if (s) return s;
-        *place_for_instance(r) = in;
     }
     in->used = ++r->clock;
     s = runner_reserve(r, in->memory_bytes, e);

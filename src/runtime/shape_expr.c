@@ -81,6 +81,10 @@ static Slot apply(ShapeOpKind op, const Slot *s)
 
 heald_status shape_eval(ShapeExpr e, const int64_t *dims, int64_t *out, Error *err)
 {
+    if (e.n == 1) { // most are
+        *out = e.code->op == SHAPE_CONST ? e.code->value : dims[e.code->value];
+        return HEALD_OK;
+    }
     Slot stack[SHAPE_MAX_DEPTH];
     int n = 0;
     for (int i = 0; i < e.n; i++) {
