@@ -277,6 +277,13 @@ Node *parser_make(Parser *p, NodeKind kind, Loc loc, int nkid, Node *const *kid)
     return n;
 }
 
+Node *parser_make_sym(Parser *p, NodeKind kind, Loc loc, Sym sym, int nkid, Node *const *kid)
+{
+    Node *n = parser_make(p, kind, loc, nkid, kid);
+    n->u.sym = sym;
+    return n;
+}
+
 Node *parser_make_rest(Parser *p, NodeKind kind, Loc loc, int nfixed, Node *const *fixed,
                        const Nodes *rest)
 {

@@ -63,6 +63,7 @@ bool token_starts_statement(TokenKind kind);
 // ---- nodes (parser.c)
 void parser_push(Parser *p, Nodes *list, Node *n);
 Node *parser_make(Parser *p, NodeKind kind, Loc loc, int nkid, Node *const *kid);
+Node *parser_make_sym(Parser *p, NodeKind kind, Loc loc, Sym sym, int nkid, Node *const *kid);
 Node *parser_make_rest(Parser *p, NodeKind kind, Loc loc, int nfixed, Node *const *fixed,
                        const Nodes *rest);
 #define MAKE(p, KIND, loc, ...) \

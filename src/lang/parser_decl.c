@@ -4,13 +4,6 @@
 
 #include <string.h>
 
-static Node *make_sym(Parser *p, NodeKind kind, Loc loc, Sym sym, int nkid, Node *const *kid)
-{
-    Node *n = parser_make(p, kind, loc, nkid, kid);
-    n->u.sym = sym;
-    return n;
-}
-
 static Node *empty_tuple(Parser *p)
 {
     return parser_make(p, N_TUPLE, parser_here(p), 0, NULL);
@@ -39,7 +32,7 @@ static Node *param(Parser *p, bool bare)
         if (!parser_accept_word(p, "layout")) parser_expected(p, "'layout'");
         prefer = parse_expr(p);
     }
-    Node *n = make_sym(p, N_PARAM, loc, sym, 4, (Node *[]){t, NULL, NULL, prefer});
+    Node *n = parser_make_sym(p, N_PARAM, loc, sym, 4, (Node *[]){t, NULL, NULL, prefer});
     n->sub = (uint8_t)sub;
     return n;
 }
@@ -59,7 +52,7 @@ static Node *attr(Parser *p)
         parser_expect_closing(p, T_RBRACE, open);
     }
     if (parser_accept(p, T_ASSIGN)) value = parse_expr(p);
-    Node *n = make_sym(p, N_PARAM, loc, sym, 4, (Node *[]){t, value, among, NULL});
+    Node *n = parser_make_sym(p, N_PARAM, loc, sym, 4, (Node *[]){t, value, among, NULL});
     n->sub = (uint8_t)sub;
     return n;
 }
@@ -99,7 +92,7 @@ static Node *generics(Parser *p)
         do parser_push(p, &types, parse_type(p));
         while (parser_accept(p, T_BAR));
         Node *tuple = parser_make_list(p, N_TUPLE, at, &types);
-        parser_push(p, &list, make_sym(p, N_GENERIC, loc, sym, 1, &tuple));
+        parser_push(p, &list, parser_make_sym(p, N_GENERIC, loc, sym, 1, &tuple));
     } while (parser_accept(p, T_COMMA));
     parser_expect_closing(p, T_RBRACKET, open);
     return parser_make_list(p, N_TUPLE, open, &list);
@@ -115,7 +108,7 @@ static void clause_onnx(Parser *p, Nodes *list)
     parser_name(p, "the name of an ONNX operator");
     while (parser_accept(p, T_DOT)) parser_name(p, "a name");
     Sym sym = intern_n(p->names, p->source->text + from, p->panic ? 0 : p->prev_end - from);
-    parser_push(p, list, make_sym(p, N_STRING, loc, sym, 0, NULL));
+    parser_push(p, list, parser_make_sym(p, N_STRING, loc, sym, 0, NULL));
     Node *versions = empty_tuple(p), *with = empty_tuple(p);
     Loc open = parser_here(p);
     if (parser_accept(p, T_LPAREN)) {
@@ -185,11 +178,11 @@ static Node *clause(Parser *p, NodeKind of)
         Nodes list = {0};
         clauses[k].parse(p, &list);
         Node *arguments = parser_make_list(p, N_TUPLE, loc, &list);
-        return make_sym(p, N_CLAUSE, loc, intern(p->names, clauses[k].word), 1, &arguments);
+        return parser_make_sym(p, N_CLAUSE, loc, intern(p->names, clauses[k].word), 1, &arguments);
     }
     parser_expected(p, of == N_OP ? "'{', onnx, bijective, serial, class or alias"
                                   : "'{', implements, on or alias");
-    return make_sym(p, N_CLAUSE, loc, intern(p->names, ""), 1, (Node *[]){empty_tuple(p)});
+    return parser_make_sym(p, N_CLAUSE, loc, intern(p->names, ""), 1, (Node *[]){empty_tuple(p)});
 }
 
 // clause*, up to the body
@@ -220,7 +213,7 @@ static Node *op(Parser *p)
     parser_expect(p, T_ARROW);
     Node *outs = params(p, false, NULL);
     Node *list = clause_list(p, N_OP), *body = parse_block(p);
-    Node *n = make_sym(p, N_OP, loc, sym, 5, (Node *[]){ins, attrs, outs, list, body});
+    Node *n = parser_make_sym(p, N_OP, loc, sym, 5, (Node *[]){ins, attrs, outs, list, body});
     n->sub = has_clause(list, "serial") ? OP_SERIAL : OP_INDEX;
     return n;
 }
@@ -236,7 +229,8 @@ static Node *kernel(Parser *p)
     parser_expect(p, T_ARROW);
     Node *outs = params(p, false, NULL);
     Node *list = clause_list(p, N_KERNEL), *body = parse_block(p);
-    return make_sym(p, N_KERNEL, loc, sym, 6, (Node *[]){types, ins, attrs, outs, list, body});
+    return parser_make_sym(p, N_KERNEL, loc, sym, 6,
+                           (Node *[]){types, ins, attrs, outs, list, body});
 }
 
 // fn := "fn" NAME [ generics ] "(" params ")" [ "->" type ] (block_expr | "=" expr ";")
@@ -255,7 +249,7 @@ static Node *fn(Parser *p)
     } else {
         body = parse_block_expr(p);
     }
-    return make_sym(p, N_FN, loc, sym, 4, (Node *[]){types, ins, result, body});
+    return parser_make_sym(p, N_FN, loc, sym, 4, (Node *[]){types, ins, result, body});
 }
 
 // rule := "rule" NAME "{" expr [ "when" expr ] "=>" let* expr "}"
@@ -273,7 +267,7 @@ static Node *rule(Parser *p)
     while (p->tok.kind == T_LET) parser_push(p, &list, parse_let(p));
     Node *lets = parser_make_list(p, N_SEQ, at, &list), *to = parse_expr(p);
     parser_expect_closing(p, T_RBRACE, open);
-    return make_sym(p, N_RULE, loc, sym, 4, (Node *[]){from, when, lets, to});
+    return parser_make_sym(p, N_RULE, loc, sym, 4, (Node *[]){from, when, lets, to});
 }
 
 // graph := "graph" NAME "(" params ")" "->" "(" params ")" block
@@ -285,7 +279,7 @@ static Node *graph(Parser *p)
     Node *ins = params(p, false, NULL);
     parser_expect(p, T_ARROW);
     Node *outs = params(p, true, NULL), *body = parse_block(p);
-    return make_sym(p, N_GRAPH, loc, sym, 3, (Node *[]){ins, outs, body});
+    return parser_make_sym(p, N_GRAPH, loc, sym, 3, (Node *[]){ins, outs, body});
 }
 
 // "let" NAME "=" expr ";"
@@ -297,7 +291,7 @@ static Node *constant(Parser *p)
     parser_expect(p, T_ASSIGN);
     Node *value = parse_expr(p);
     parser_expect(p, T_SEMICOLON);
-    return make_sym(p, N_CONSTANT, loc, sym, 1, &value);
+    return parser_make_sym(p, N_CONSTANT, loc, sym, 1, &value);
 }
 
 // decl := op | kernel | fn | rule | graph | constant

@@ -27,9 +27,7 @@ static const Operator *operator_of(TokenKind kind)
 
 static Node *make_sym(Parser *p, NodeKind kind, Loc loc, Sym sym, Node *kid)
 {
-    Node *n = parser_make(p, kind, loc, kid ? 1 : 0, &kid);
-    n->u.sym = sym;
-    return n;
+    return parser_make_sym(p, kind, loc, sym, kid ? 1 : 0, &kid);
 }
 
 static Node *spread(Parser *p, Node *e)

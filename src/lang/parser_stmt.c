@@ -4,13 +4,6 @@
 
 #include <string.h>
 
-static Node *make_sym(Parser *p, NodeKind kind, Loc loc, Sym sym, int nkid, Node *const *kid)
-{
-    Node *n = parser_make(p, kind, loc, nkid, kid);
-    n->u.sym = sym;
-    return n;
-}
-
 // ---- names and assignments
 
 // pattern := NAME [ "[" indices "]" ] | "(" NAME { "," NAME } [ "," ] ")"
@@ -54,7 +47,7 @@ static Node *var(Parser *p)
     Node *t = parser_accept(p, T_COLON) ? parse_type(p) : NULL;
     Node *init = parser_accept(p, T_ASSIGN) ? parse_expr(p) : NULL;
     parser_expect(p, T_SEMICOLON);
-    return make_sym(p, N_VAR, loc, sym, 2, (Node *[]){t, init});
+    return parser_make_sym(p, N_VAR, loc, sym, 2, (Node *[]){t, init});
 }
 
 static bool is_place(const Node *n)
@@ -177,7 +170,7 @@ static Node *require(Parser *p)
     Node *cond = parse_expr(p), *message = NULL;
     if (parser_accept(p, T_COMMA)) {
         Loc at = parser_here(p);
-        message = make_sym(p, N_STRING, at, parser_string(p), 0, NULL);
+        message = parser_make_sym(p, N_STRING, at, parser_string(p), 0, NULL);
     }
     parser_expect(p, T_SEMICOLON);
     return MAKE(p, REQUIRE, loc, cond, message);
@@ -247,7 +240,7 @@ static Node *stage(Parser *p)
     Loc open = parser_here(p);
     parse_block_into(p, &list);
     Node *body = parser_make_list(p, N_SEQ, open, &list);
-    return make_sym(p, N_STAGE, loc, sym, 1, &body);
+    return parser_make_sym(p, N_STAGE, loc, sym, 1, &body);
 }
 
 // choice := NAME ":" alts [ "|" [ alts ] [ "|" [ alts ] ] ] ";"       alts := expr { "," expr },
@@ -273,7 +266,7 @@ static Node *choice(Parser *p)
             parser_fail(p, parser_loc_at(p, p->prev_end - 1), "a choice has at most three levels");
     }
     parser_expect(p, T_SEMICOLON);
-    return make_sym(p, N_CHOICE, loc, sym, 3, level);
+    return parser_make_sym(p, N_CHOICE, loc, sym, 3, level);
 }
 
 // "tune" "{" choice* "}"
@@ -332,7 +325,7 @@ static Node *memory(Parser *p)
         k = 0;
     }
     parser_expect(p, T_SEMICOLON);
-    Node *n = make_sym(p, N_MEMORY, loc, sym, 7, part);
+    Node *n = parser_make_sym(p, N_MEMORY, loc, sym, 7, part);
     n->sub = (uint8_t)space;
     return n;
 }
