@@ -52,6 +52,9 @@ void eval_emit(Eval *e, Node *stmt);
 bool eval_begin(Eval *e, Stmts **into, Stmts **saved,
                 Loc loc); // statements go to a new list until eval_end
 Node *eval_end(Eval *e, Stmts *from, Stmts *saved, Loc loc); // the SEQ
+Var *eval_declare(Eval *e, Loc loc, const char *name, DType type, int lanes,
+                  Node *init); // a mutable variable; init may be NULL
+void eval_set(Eval *e, Loc loc, Var *v, Node *value);
 
 // eval_value.c: arithmetic on values.
 bool value_is_known(const Value *v); // int, bool or float
@@ -77,9 +80,17 @@ bool eval_scalar(Eval *e, Node *n, Value *out); // like eval_expr; a tensor of r
 bool eval_list(Eval *e, Node *const *at, int n,
                Value *out_tuple); // elements and SPREADs; ARGs are refused
 bool eval_block(Eval *e, Node *block, Value *out);
+
+// eval_reduce.c
+bool eval_reduce(Eval *e, Node *n, Value *out);
+bool eval_fold(Eval *e, Node *n, Value *out);
 bool eval_range(Eval *e, Loc loc, Value v, Node **lo, Node **hi); // an extent or a range
 bool eval_binders(Eval *e, Node *const *binder, int n, bool (*body)(Eval *, void *), void *user);
 Node *eval_loop_open(Eval *e, Loc loc, const char *name, Node *lo, Node *hi, Var **var);
+
+// eval_call.c
+bool eval_call(Eval *e, Node *n, Value *out);
+bool eval_mapping_function(Eval *e, Node *n, Value *out);
 bool eval_call_fn(Eval *e, Loc loc, Node *fn, int n, const Value *args, Value *out);
 
 // eval_tensor.c: loads and stores through hooks.
@@ -111,6 +122,12 @@ bool values_unravel(Eval *e, Loc loc, Value linear, int n, const Value *dims, Va
 bool eval_stmt(Eval *e, Node *n);
 bool eval_stmts(Eval *e, Node *seq);
 bool eval_require(Eval *e, Node *n);
+
+// eval_loop.c, eval_memory.c
+bool eval_for(Eval *e, Node *n);
+bool eval_launch(Eval *e, Node *n);
+bool eval_stage(Eval *e, Node *n);
+bool eval_memory(Eval *e, Node *n);
 
 // eval_bind.c: parameters to arguments.
 bool bind_params(Eval *e, Loc loc, const Node *decl, Node *generics, Node *params, int narg,

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stages, their launch, and memory.
+#include "lang/eval.h"
+
+static bool launch_axis(Eval *e, Node *tuple, int max, Node **at, int *n)
+{
+    Value v;
+    if (!eval_list(e, REST(tuple), NREST(tuple), &v)) return false;
+    if (v.u.tuple.n > max) return eval_fail(e, tuple->loc, "at most %d extents here", max);
+    *n = v.u.tuple.n;
+    for (int i = 0; i < *n; i++)
+        if (!eval_index(e, tuple->loc, v.u.tuple.at[i], &at[i])) return false;
+    return true;
+}
+
+bool eval_launch(Eval *e, Node *n)
+{
+    if (!e->stage) return eval_fail(e, n->loc, "launch stands inside a stage here");
+    Stmts *saved = e->out;
+    e->out = NULL; // sizes of the launch are computed by the host
+    Node *grid = KID(n, LAUNCH, grid), *block = KID(n, LAUNCH, block),
+         *cluster = KID(n, LAUNCH, cluster), *at[KERNEL_MAX_GRID];
+    int k;
+    bool ok = !grid || launch_axis(e, grid, KERNEL_MAX_GRID, e->stage->grid, &e->stage->ngrid);
+    if (ok && block) {
+        Value total = value_int(1);
+        ok = launch_axis(e, block, KERNEL_MAX_GRID, at, &k);
+        for (int i = 0; ok && i < k; i++)
+            ok = eval_binary(e, n->loc, N_MUL, total, value_expr(at[i]), &total);
+        int64_t threads = 0;
+        ok = ok && eval_int(e, n->loc, total, "the number of threads of a block", &threads);
+        if (ok && (threads < 1 || threads > e->kernel->target.max_threads))
+            ok = eval_fail(e, n->loc, "a block of %lld threads; the device allows 1 to %d",
+                           (long long)threads, e->kernel->target.max_threads);
+        e->stage->block = ok ? node_i64(e->arena, threads) : NULL;
+        for (int i = 0; ok && i < k; i++) // thread.x, thread.y, thread.z
+            e->block_dims[i] = at[i]->u.i;
+        e->nblock_dims = k;
+    }
+    if (ok && cluster) ok = launch_axis(e, cluster, 1, &e->stage->cluster, &k);
+    e->out = saved;
+    return ok;
+}
+
+bool eval_stage(Eval *e, Node *n)
+{
+    Stmts *body = NEW(e->arena, Stmts), *saved = e->out;
+    e->stage = NEW(e->arena, Stage);
+    e->stage->name = n->u.sym;
+    e->nblock_dims = 0;
+    e->out = body;
+    bool ok = eval_stmts(e, KID(n, STAGE, body));
+    e->stage->body = eval_end(e, body, saved, n->loc);
+    VEC_PUSH(e->arena, &e->kernel->stages, e->stage);
+    e->stage = NULL;
+    return ok;
+}
+
+static bool owner(Eval *e, Node *n, Buffer *b)
+{
+    Value over;
+    if (!eval_expr(e, n, &over)) return false;
+    if (over.kind != V_TASKS)
+        return eval_fail(e, n->loc, "over names a mapping and its worker, as in map(thread)");
+    b->over = over.u.tasks.map;
+    b->over_worker = over.u.tasks.worker;
+    if (b->over->rank != b->rank)
+        return eval_fail(e, n->loc, "'%s' has %d axes, the mapping %d", b->name, b->rank,
+                         b->over->rank);
+    for (int i = 0; i < b->rank; i++)
+        if (b->extent[i]->kind != N_INT || b->extent[i]->u.i != b->over->shape[i])
+            return eval_fail(e, n->loc, "axis %d of '%s' and of the mapping differ in extent", i,
+                             b->name);
+    return true;
+}
+
+static bool memory_size(Eval *e, Node *n, const Buffer *b)
+{
+    int64_t size = 1;
+    for (int i = 0; i < b->rank; i++) {
+        if (b->extent[i]->kind != N_INT)
+            return b->space == SPACE_WORKSPACE ||
+                   eval_fail(e, n->loc, "axis %d of '%s' must be known at compile time", i,
+                             b->name);
+        if (b->extent[i]->u.i < 0 || !mul_i64(size, b->extent[i]->u.i, &size) ||
+            size > INT64_C(1) << 40)
+            return eval_fail(e, n->loc, "'%s' is too large", b->name);
+    }
+    return true;
+}
+
+// The declared element type and extents.
+static Buffer *declared(Eval *e, Node *n)
+{
+    Node *type = KID(n, MEMORY, type), *extent[EVAL_MAX_RANK + 1];
+    Value t, dims;
+    if (!type || !eval_dtype(e, type, &t) || !eval_list(e, REST(type), NREST(type), &dims))
+        return NULL;
+    int rank = dims.u.tuple.n;
+    if (rank > EVAL_MAX_RANK) {
+        eval_fail(e, n->loc, "'%s' has %d axes; at most %d", n->u.sym, rank, EVAL_MAX_RANK);
+        return NULL;
+    }
+    for (int i = 0; i < rank; i++)
+        if (!eval_index(e, n->loc, dims.u.tuple.at[i], &extent[i])) return NULL;
+    if (t.u.dtype.lanes > 1) // a vector element: one more axis
+        extent[rank++] = node_i64(e->arena, t.u.dtype.lanes);
+    bool barrier = t.u.dtype.mbarrier;
+    Buffer *b = kernel_buffer(e->kernel, n->u.sym, (Space)n->sub,
+                              barrier ? DT_NONE : t.u.dtype.type, rank, extent);
+    b->loc = n->loc;
+    b->is_mbarrier = barrier;
+    b->arrivals = t.u.dtype.arrivals;
+    return memory_size(e, n, b) ? b : NULL;
+}
+
+// The name of a layout function such as column_major stands for it over the declared extents.
+static bool layout(Eval *e, Node *n, Buffer *b)
+{
+    Value v, at = value_tuple(e->arena, b->rank, NULL);
+    if (!eval_expr(e, n, &v)) return false;
+    for (int i = 0; i < b->rank; i++) {
+        if (b->extent[i]->kind != N_INT)
+            return eval_fail(e, n->loc,
+                             "'%s' has a layout, so axis %d must be known at compile time", b->name,
+                             i);
+        at.u.tuple.at[i] = value_int(b->extent[i]->u.i);
+    }
+    if (v.kind == V_FUNCTION) {
+        Node *call = node_new(e->arena, N_CALL, n->loc, 1 + b->rank);
+        call->kid[0] = n;
+        for (int i = 0; i < b->rank; i++)
+            call->kid[1 + i] = node_int(e->arena, n->loc, DT_NONE, at.u.tuple.at[i].u.i);
+        Sym name = v.u.str;
+        if (!builtin_exists(name))
+            return eval_fail(e, n->loc, "'%s' is no function that makes layouts", name);
+        if (!builtin_call(e, call, name, &v)) return false;
+    }
+    if (v.kind != V_LAYOUT || v.u.layout->rank != b->rank)
+        return eval_fail(e, n->loc, "the layout of '%s' must be a layout of %d axes", b->name,
+                         b->rank);
+    for (int i = 0; i < b->rank; i++)
+        if (v.u.layout->shape[i] != b->extent[i]->u.i)
+            return eval_fail(e, n->loc, "axis %d of '%s' and of its layout differ in extent", i,
+                             b->name);
+    b->layout = v.u.layout;
+    return true;
+}
+
+static bool alignment(Eval *e, Node *n, Buffer *b)
+{
+    Value v;
+    if (!eval_expr(e, n, &v) || !eval_int(e, n->loc, v, "an alignment", &b->align_bytes))
+        return false;
+    int64_t a = b->align_bytes;
+    return (a >= 1 && a <= 4096 && !(a & (a - 1))) ||
+           eval_fail(e, n->loc, "an alignment is a power of two up to 4096, not %lld",
+                     (long long)a);
+}
+
+static bool alias(Eval *e, Node *n, Buffer *b)
+{
+    Env *other = n->kind == N_NAME ? env_find(e->env, n->u.sym) : NULL;
+    if (!other || other->value.kind != V_MEMORY)
+        return eval_fail(e, n->loc, "alias names a buffer declared before");
+    b->alias = other->value.u.mem;
+    return b->alias->space == b->space ||
+           eval_fail(e, n->loc, "'%s' is %s memory, '%s' is %s", b->name, space_name[b->space],
+                     b->alias->name, space_name[b->alias->space]);
+}
+
+// Where the buffer lives: in the kernel, in the stage, or from here to the end of the block.
+static bool place(Eval *e, Node *n, Buffer *b)
+{
+    Node *init = KID(n, MEMORY, init);
+    if (init && b->space != SPACE_LOCAL)
+        return eval_fail(e, n->loc, "only local memory has an initial value");
+    if (b->space == SPACE_WORKSPACE) VEC_PUSH(e->arena, &e->kernel->workspace, b);
+    else if (b->space != SPACE_LOCAL) VEC_PUSH(e->arena, &e->stage->memory, b);
+    else {
+        Value v;
+        Node *a = node_new(e->arena, N_ALLOC, n->loc, 1);
+        a->u.buf = b;
+        if (init && (!eval_scalar(e, init, &v) || !eval_node_as(e, n->loc, v, b->type, &a->kid[0])))
+            return false;
+        eval_emit(e, a);
+    }
+    eval_bind(e, n->u.sym, (Value){.kind = V_MEMORY, .u.mem = b});
+    return true;
+}
+
+bool eval_memory(Eval *e, Node *n)
+{
+    Node *when = KID(n, MEMORY, when);
+    if (when) {
+        Value v;
+        if (!eval_scalar(e, when, &v)) return false;
+        if (v.kind == V_BOOL && !v.u.i) return true;
+    }
+    Space space = (Space)n->sub;
+    if (space != SPACE_WORKSPACE && !e->stage)
+        return eval_fail(e, n->loc, "%s memory is declared inside a stage", space_name[space]);
+    Buffer *b = declared(e, n);
+    return b && (!KID(n, MEMORY, layout) || layout(e, KID(n, MEMORY, layout), b)) &&
+           (!KID(n, MEMORY, align) || alignment(e, KID(n, MEMORY, align), b)) &&
+           (!KID(n, MEMORY, over) || owner(e, KID(n, MEMORY, over), b)) &&
+           (!KID(n, MEMORY, alias) || alias(e, KID(n, MEMORY, alias), b)) && place(e, n, b);
+}

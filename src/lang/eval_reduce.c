@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loops that give a value: the binders of reductions and folds, their accumulators and states.
+#include "lang/eval.h"
+
+#include <string.h>
+
+bool eval_range(Eval *e, Loc loc, Value v, Node **lo, Node **hi)
+{
+    if (v.kind == V_RANGE) {
+        if (!eval_index(e, loc, *v.u.range.lo, lo)) return false;
+        Value end = *v.u.range.hi;
+        if (v.u.range.span && !eval_binary(e, loc, N_ADD, *v.u.range.lo, end, &end)) return false;
+        return eval_index(e, loc, end, hi);
+    }
+    *lo = node_int(e->arena, loc, DT_I64, 0);
+    return eval_index(e, loc, v, hi);
+}
+
+Node *eval_loop_open(Eval *e, Loc loc, const char *hint, Node *lo, Node *hi, Var **var)
+{
+    Var *v = kernel_var(e->kernel, hint, DT_I64, false);
+    v->loc = loc;
+    int64_t a, b, ignored;
+    if (node_bounds(lo, &a, &ignored) && node_bounds(hi, &ignored, &b) && b > a)
+        v->lo = a, v->hi = b - 1;
+    Node *loop = node_new(e->arena, N_LOOP, loc, 3);
+    loop->u.var = v;
+    loop->kid[0] = lo;
+    loop->kid[1] = hi;
+    *var = v;
+    return loop;
+}
+
+typedef struct Nest {
+    Node *const *binder;
+    int n, k;   // k: the binder being opened
+    Value pack; // of the binder with a pack: its extents
+    int axis;
+    Value index;
+    bool (*body)(Eval *, void *);
+    void *user;
+} Nest;
+
+static bool nest(Eval *e, Nest s);
+
+static bool nest_axis(Eval *e, Nest s, Sym hint, Value range, bool of_pack)
+{
+    Node *b = s.binder[s.k], *lo, *hi;
+    if (!eval_range(e, b->loc, range, &lo, &hi)) return false;
+    Stmts *inner, *saved;
+    if (!eval_begin(e, &inner, &saved, b->loc)) return false;
+    Var *v;
+    Node *loop = eval_loop_open(e, b->loc, hint, lo, hi, &v);
+    Value index = value_expr(node_var(e->arena, b->loc, v));
+    Env *env = e->env;
+    if (of_pack) s.index.u.tuple.at[s.axis++] = index;
+    else {
+        eval_bind(e, hint, index);
+        s.k++;
+    }
+    bool ok = nest(e, s);
+    e->env = env;
+    loop->kid[2] = eval_end(e, inner, saved, b->loc);
+    eval_emit(e, loop);
+    return ok;
+}
+
+// Opens loops for the binders from s.k on, then the body.
+static bool nest(Eval *e, Nest s)
+{
+    if (s.k == s.n) return s.body(e, s.user);
+    Node *b = s.binder[s.k], *names = KID(b, BINDER, names), *range = KID(b, BINDER, range);
+    Node *nm = names->kind == N_TUPLE && NREST(names) == 1 ? REST(names)[0] : names;
+    if (nm->kind == N_NAME) {
+        Value v;
+        return eval_scalar(e, range, &v) && nest_axis(e, s, nm->u.sym, v, false);
+    }
+    if (nm->kind != N_SPREAD)
+        return eval_fail(e, b->loc, "a binder here names one index or one pack");
+    Sym pack = KID(nm, SPREAD, pack)->u.sym;
+    if (s.pack.kind == V_NONE) {
+        Node *r = range->kind == N_SPREAD ? KID(range, SPREAD, pack) : range;
+        if (!eval_expr(e, r, &s.pack)) return false;
+        if (s.pack.kind != V_TUPLE)
+            return eval_fail(e, range->loc, "a pack of extents is needed, found %s",
+                             value_kind_name(s.pack.kind));
+        s.index = value_tuple(e->arena, s.pack.u.tuple.n, NULL);
+        s.axis = 0;
+    }
+    if (s.axis < s.pack.u.tuple.n) return nest_axis(e, s, pack, s.pack.u.tuple.at[s.axis], true);
+    Env *env = e->env;
+    eval_bind(e, pack, s.index);
+    s.pack = value_none();
+    s.k++;
+    bool ok = nest(e, s);
+    e->env = env;
+    return ok;
+}
+
+bool eval_binders(Eval *e, Node *const *binder, int n, bool (*body)(Eval *, void *), void *user)
+{
+    Nest s = {.binder = binder, .n = n, .body = body, .user = user};
+    s.pack = value_none();
+    return nest(e, s);
+}
+
+typedef struct Reducer {
+    const char *name;
+    NodeKind op;
+    double init; // as a real; bools: != 0
+} Reducer;
+
+static const Reducer reducers[] = {
+    // name   op      starts from
+    {"sum", N_ADD, 0},
+    {"prod", N_MUL, 1},
+    {"max", N_MAX, -__builtin_inf()},
+    {"min", N_MIN, __builtin_inf()},
+    {"any", N_LOR, 0},
+    {"all", N_LAND, 1},
+};
+
+typedef struct Reduction {
+    Node *n;
+    const Reducer *r;
+    Var *acc;
+    Stmts *outer; // where the accumulator is declared
+} Reduction;
+
+static bool reducer_init(Eval *e, Loc loc, const Reducer *r, DType t, Node **out)
+{
+    if (r->op == N_LOR || r->op == N_LAND) {
+        *out = node_int(e->arena, loc, DT_BOOL, r->init != 0);
+        return t == DT_BOOL || eval_fail(e, loc, "%s needs a bool", r->name);
+    }
+    if (t == DT_BOOL) return eval_fail(e, loc, "%s is not defined on bools", r->name);
+    if (dtype_is_float(t) || (r->op != N_MAX && r->op != N_MIN)) {
+        *out = dtype_is_float(t) ? node_float(e->arena, loc, t, r->init)
+                                 : node_int(e->arena, loc, t, (int64_t)r->init);
+        return true;
+    }
+    Value v;
+    Sym f = eval_sym(e, r->op == N_MAX ? "lowest" : "highest");
+    Node *call = node_new(e->arena, N_CALL, loc, 2);
+    call->kid[0] = node_new(e->arena, N_NAME, loc, 0);
+    call->kid[0]->u.sym = f;
+    call->kid[1] = node_new(e->arena, N_NAME, loc, 0);
+    call->kid[1]->u.sym = eval_sym(e, dtypes[t].name);
+    return builtin_call(e, call, f, &v) && eval_node_as(e, loc, v, t, out);
+}
+
+static bool reduce_body(Eval *e, void *user)
+{
+    Reduction *r = user;
+    Value v;
+    Node *x, *init;
+    if (!eval_scalar(e, KID(r->n, REDUCE, body), &v) || !eval_node(e, r->n->loc, v, &x))
+        return false;
+    if (!r->acc) {
+        if (!reducer_init(e, r->n->loc, r->r, (DType)x->type, &init)) return false;
+        Stmts *saved = e->out;
+        e->out = r->outer;
+        r->acc = eval_declare(e, r->n->loc, r->r->name, (DType)x->type, x->lanes, init);
+        e->out = saved;
+    }
+    Value sum, acc = value_expr(node_var(e->arena, r->n->loc, r->acc));
+    if (!eval_binary(e, r->n->loc, r->r->op, acc, value_expr(x), &sum) ||
+        !eval_node(e, r->n->loc, sum, &x))
+        return false;
+    eval_set(e, r->n->loc, r->acc, x);
+    return true;
+}
+
+bool eval_reduce(Eval *e, Node *n, Value *out)
+{
+    Reduction r = {.n = n, .outer = e->out};
+    for (size_t i = 0; i < COUNT(reducers); i++)
+        if (strcmp(reducers[i].name, n->u.sym) == 0) r.r = &reducers[i];
+    ASSERT(r.r);
+    if (!eval_binders(e, REST(n), NREST(n), reduce_body, &r)) return false;
+    *out = value_expr(node_var(e->arena, n->loc, r.acc));
+    return true;
+}
+
+typedef struct Folding {
+    Node *n;
+    Value state; // V_EXPR of Vars, or a tuple of them
+} Folding;
+
+static bool fold_declare(Eval *e, Loc loc, Sym hint, Value init, Value *state)
+{
+    if (init.kind == V_TUPLE) {
+        *state = value_tuple(e->arena, init.u.tuple.n, NULL);
+        for (int i = 0; i < init.u.tuple.n; i++)
+            if (!fold_declare(e, loc, hint, init.u.tuple.at[i], &state->u.tuple.at[i]))
+                return false;
+        return true;
+    }
+    Node *x;
+    if (!eval_node(e, loc, init, &x)) return false;
+    *state = value_expr(
+        node_var(e->arena, loc, eval_declare(e, loc, hint, (DType)x->type, x->lanes, x)));
+    return true;
+}
+
+static bool fold_assign(Eval *e, Loc loc, Value state, Value next)
+{
+    if (state.kind == V_TUPLE) {
+        if (next.kind != V_TUPLE || next.u.tuple.n != state.u.tuple.n)
+            return eval_fail(e, loc, "the fold's state is a tuple of %d, its block gives %s",
+                             state.u.tuple.n, value_kind_name(next.kind));
+        for (int i = 0; i < state.u.tuple.n; i++)
+            if (!fold_assign(e, loc, state.u.tuple.at[i], next.u.tuple.at[i])) return false;
+        return true;
+    }
+    Node *x;
+    if (!eval_node_as(e, loc, next, (DType)state.u.expr->type, &x)) return false;
+    eval_set(e, loc, state.u.expr->u.var, x);
+    return true;
+}
+
+static bool fold_body(Eval *e, void *user)
+{
+    Folding *f = user;
+    Env *env = e->env;
+    eval_bind(e, f->n->u.sym, eval_pin(e, f->n->u.sym, f->state));
+    Value v;
+    bool ok = eval_block(e, KID(f->n, FOLD, body), &v);
+    e->env = env;
+    return ok && fold_assign(e, f->n->loc, f->state, eval_pin(e, "next", v));
+}
+
+bool eval_fold(Eval *e, Node *n, Value *out)
+{
+    Folding f = {.n = n};
+    Value init;
+    if (!e->out) return eval_fail(e, n->loc, "a fold can only be computed inside a kernel");
+    if (!eval_scalar(e, KID(n, FOLD, init), &init) ||
+        !fold_declare(e, n->loc, n->u.sym, init, &f.state))
+        return false;
+    if (!eval_binders(e, REST(n), NREST(n), fold_body, &f)) return false;
+    *out = f.state;
+    return true;
+}
