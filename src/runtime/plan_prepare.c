@@ -288,21 +288,19 @@ static bool fits_placed(const PlanRunner *r, int n)
     return r->nplan > 0;
 }
 
-// Up to an eighth more, so that a dimension that grows by one each run, such as the length of a
-// text, seldom needs a new plan.
-static int64_t with_slack(int64_t size)
-{
-    int64_t step = MEMORY_ALIGN;
-    while (step <= size / 16) step *= 2;
-    return size > INT64_MAX - step ? size : (size + step - 1) / step * step;
-}
-
-// A runner's first plan is exact. Its next ones have slack, and serve all shapes that fit.
+// A runner's first plan is exact. In its next ones, what has outgrown its place gets an eighth more
+// than it needs, so that a dimension that grows by one each run, such as the length of a text,
+// seldom needs a new plan. A plan serves all shapes that fit.
 static heald_status plan_memory(PlanRunner *r, Error *e)
 {
     int n = r->plan->values.n + r->plan->steps.n;
     if (fits_placed(r, n)) return HEALD_OK;
-    for (int i = 0; i < n && r->nplan; i++) r->item[i].size = with_slack(r->item[i].size);
+    for (int i = 0; i < n && r->nplan; i++) {
+        int64_t *size = &r->item[i].size;
+        if (*size > r->placed[i].size && *size < INT64_MAX / 2) {
+            *size = memory_round_up(*size + *size / 8);
+        }
+    }
     int64_t bytes;
     heald_status s = memory_plan(r->item, n, &bytes, e);
     if (s) return s;
