@@ -145,10 +145,11 @@ static void store_one(Compiler *c, Node *n, int mem, int32_t value, const int32_
         compile_emit(c, n->loc, (Op)store_ops[m.type == DT_F32][m.rank - 1], ins);
         return;
     }
-    ins.b = compile_pack(c, n->loc, m.rank, index);
-    int guard = n->sub == GUARD_DROP ? EMIT(c, n->loc, JUMP_OUTSIDE, .aux = ins.aux, .a = ins.b) : -1;
-    if (m.owners) ins.c = compile_worker(c, &m);
-    compile_emit(c, n->loc, m.owners ? OP_STORE_OVER : OP_STORE_N, ins);
+    int guard = -1;
+    if (n->sub == GUARD_DROP || !m.owners) ins.b = compile_pack(c, n->loc, m.rank, index);
+    if (n->sub == GUARD_DROP) guard = EMIT(c, n->loc, JUMP_OUTSIDE, .aux = ins.aux, .a = ins.b);
+    if (m.owners) compile_over(c, n->loc, OP_STORE_OVER, ins, &m, index);
+    else compile_emit(c, n->loc, OP_STORE_N, ins);
     if (guard >= 0) compile_patch(c, guard, compile_here(c));
 }
 

@@ -57,8 +57,8 @@ void compile_bind(Compiler *c, Var *v, int32_t reg);
 void compile_exits(Compiler *c, Exits *exits, int break_target, int continue_target);
 // n values in consecutive registers.
 int32_t compile_pack(Compiler *c, Loc loc, int n, const int32_t *index);
-// The worker whose elements an access of a buffer `over` a mapping means; NO_REG: any, by the core that owns the lanes.
-int32_t compile_worker(Compiler *c, const Mem *m);
+// An access, with a and aux set, of a buffer `over` a mapping.
+void compile_over(Compiler *c, Loc loc, Op op, Ins ins, const Mem *m, const int32_t *index);
 
 int compile_mem(Compiler *c, const Buffer *b, Loc loc); // number of the buffer, -1 with a diagnostic
 void compile_place_stage(Compiler *c);                  // parameters, workspace, shared and core-local memory

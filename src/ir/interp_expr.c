@@ -243,7 +243,8 @@ static int32_t call(Compiler *c, Node *n, int lane, int32_t dst)
 static const uint16_t load_ops[2][4] = {{OP_LOAD_1, OP_LOAD_2, OP_LOAD_3, OP_LOAD_4},
                                         {OP_LOAD_F32_1, OP_LOAD_F32_2, OP_LOAD_F32_3, OP_LOAD_F32_4}};
 
-int32_t compile_worker(Compiler *c, const Mem *m)
+// The worker whose elements an access means; NO_REG: any, by the core that owns the lanes.
+static int32_t worker_of(Compiler *c, const Mem *m)
 {
     if (!m->by_lane) return m->worker;
     return c->lane == NO_REG ? NO_REG : one(c, m->buf->over_worker, 0, NO_REG);
@@ -264,9 +265,7 @@ static void load_element(Compiler *c, Loc loc, int mem, int32_t dst, const int32
     Mem m = c->p->mems.at[mem];
     Ins ins = {.aux = (uint16_t)mem, .a = dst};
     if (m.owners) {
-        ins.b = compile_pack(c, loc, m.rank, index);
-        ins.c = compile_worker(c, &m);
-        compile_emit(c, loc, OP_LOAD_OVER, ins);
+        compile_over(c, loc, OP_LOAD_OVER, ins, &m, index);
     } else if (m.rank >= 1 && m.rank <= 4) {
         ins.b = index[0];
         ins.c = m.rank > 1 ? index[1] : 0;
@@ -277,6 +276,15 @@ static void load_element(Compiler *c, Loc loc, int mem, int32_t dst, const int32
         ins.b = compile_pack(c, loc, m.rank, index);
         compile_emit(c, loc, OP_LOAD_N, ins);
     }
+}
+
+void compile_over(Compiler *c, Loc loc, Op op, Ins ins, const Mem *m, const int32_t *index)
+{
+    ins.b = m->rank > 3 ? compile_pack(c, loc, m->rank, index) : index[0];
+    ins.d = m->rank > 1 ? index[1] : 0;
+    ins.e = m->rank > 2 ? index[2] : 0;
+    ins.c = worker_of(c, m);
+    compile_emit(c, loc, op, ins);
 }
 
 // Checks a LOAD or LOAD_ELSE; its buffer's number, or -1.

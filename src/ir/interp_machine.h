@@ -37,6 +37,8 @@ typedef struct Owner {
 typedef struct OwnerTable {
     const Mapping *map;
     int64_t nelem;
+    int64_t stride[MAX_RANK]; // row-major, of the shape
+    Owner *first;             // of each element; worker -1: nobody owns it
     int64_t *start, *end;
     Owner *entry;
     bool shared; // some element has several owners

@@ -267,7 +267,10 @@ static bool fill_owners(Run *run, const Mapping *m, OwnerTable *t)
             t->entry[next[e]++] = (Owner){(int32_t)w, (int32_t)task};
         }
     }
-    for (e = 0; e < t->nelem; e++) t->end[e] = next[e];
+    for (e = 0; e < t->nelem; e++) {
+        t->end[e] = next[e];
+        t->first[e] = next[e] > t->start[e] ? t->entry[t->start[e]] : (Owner){-1, 0};
+    }
     return true;
 }
 
@@ -277,7 +280,11 @@ const OwnerTable *interp_owners(Run *run, const Mapping *m, Loc loc)
     if (t) return t;
     int64_t n = 1, entries;
     bool fits = mul_i64(m->nworker, m->ntask, &entries) && entries <= OWNER_LIMIT;
-    for (int i = 0; i < m->rank; i++) fits &= mul_i64(n, m->shape[i], &n);
+    int64_t stride[MAX_RANK];
+    for (int i = m->rank - 1; i >= 0; i--) {
+        stride[i] = n;
+        fits &= mul_i64(n, m->shape[i], &n);
+    }
     if (!fits || n > OWNER_LIMIT) {
         diag_error(run->diag, loc, "a mapping with more than %d tasks cannot hold a buffer in the interpreter", OWNER_LIMIT);
         return NULL;
@@ -285,6 +292,8 @@ const OwnerTable *interp_owners(Run *run, const Mapping *m, Loc loc)
     t = NEW(&run->arena, OwnerTable);
     t->map = m;
     t->nelem = n;
+    memcpy(t->stride, stride, (size_t)m->rank * sizeof *stride);
+    t->first = NEW_ARRAY(&run->arena, Owner, n);
     t->start = NEW_ARRAY(&run->arena, int64_t, n + 1);
     t->end = NEW_ARRAY(&run->arena, int64_t, n);
     t->entry = NEW_ARRAY(&run->arena, Owner, entries);
