@@ -62,6 +62,49 @@ typedef enum heald_status {
 
 HEALD_API const char *heald_status_name(heald_status status); // "no memory"; never NULL
 
+// Context: the operators and schedules, the target, the compiler, the cache, the worker threads.
+
+typedef struct heald_context heald_context;
+
+// Made by HEALD_CONTEXT_OPTIONS(.target = "cpu", .threads = 4).
+typedef struct heald_context_options {
+    size_t struct_size;
+    const char *target;        // "auto" (NULL), "cpu", "interp": the interpreter, slow and strict
+    int threads;               // 0: one per core
+    int search_space;          // schedules to choose from: 0 defaults, 1 tens, 2 all
+    const char *cache_dir;     // NULL: HEALD_CACHE_DIR, XDG_CACHE_HOME/heald or ~/.cache/heald
+    int64_t cache_limit_bytes; // 0: 4 GiB; less: no limit
+    const char *library_path;  // folders with .hd texts, separated by ':'; NULL: none
+    // Called while kernels are compiled, perhaps from another thread. May be NULL.
+    void (*progress)(void *user, int64_t done, int64_t total, const char *what);
+    // Not 0: stop with HEALD_CANCELLED. May be NULL.
+    int (*cancel)(void *user);
+    // In place of own worker threads: calls fn(arg, begin, end, worker) so that the ranges cover
+    // [0, ntask) once; `worker` is below `threads`, which must be set, and differs between calls
+    // that run at the same time. May be NULL.
+    void (*parallel_for)(void *user, int64_t ntask,
+                         void (*fn)(void *arg, int64_t begin, int64_t end, int worker), void *arg);
+    void *user; // handed to the callbacks
+} heald_context_options;
+#define HEALD_CONTEXT_OPTIONS(...) \
+    ((heald_context_options){.struct_size = sizeof(heald_context_options), __VA_ARGS__})
+
+// version: HEALD_VERSION; another one than the library's, up to the patch level, is
+// HEALD_UNSUPPORTED. options may be NULL. *out is a context to ask for the error even after a
+// failure, unless memory ran out; destroy it in any case.
+HEALD_API heald_status heald_context_create(int version, const heald_context_options *options,
+                                            heald_context **out);
+// Everything made from it must be gone, tensors excepted. NULL is fine.
+HEALD_API void heald_context_destroy(heald_context *ctx);
+
+// What went wrong in the last call that took this context, as text for people: diagnostics with
+// place and caret, one or more lines. "" after a success. Valid until the next call.
+HEALD_API const char *heald_last_error(const heald_context *ctx);
+
+// Adds the ops, kernels, functions and rules of a text in Heald's language; they may replace those of
+// the library. name is what messages call the text.
+HEALD_API heald_status heald_library_add(heald_context *ctx, const char *name, const char *text);
+
 // Tensors.
 
 // The numbers never change; new ones may be added.
