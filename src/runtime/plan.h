@@ -91,7 +91,7 @@ typedef struct RunOptions {
 typedef struct PlanRunner PlanRunner;
 typedef struct PlanInstance PlanInstance;
 
-// Plan and device must outlive the runner.
+// Plan and device must outlive the runner. Constants must lie in memory that the device reaches.
 heald_status plan_runner_create(const Plan *p, Device *d, const RunOptions *o, PlanRunner **out,
                                 Error *e);
 void plan_runner_destroy(PlanRunner *r); // NULL is fine

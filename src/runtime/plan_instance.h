@@ -52,6 +52,12 @@ static inline int64_t *instance_dims(const PlanInstance *i, int value)
     return i->dims + i->runner->dims_at[value];
 }
 
+// Whether kernels on the device can use the tensor's memory.
+static inline bool device_reaches(const Device *d, const heald_tensor *t)
+{
+    return d->ops->host_memory ? !t->device : t->device == d;
+}
+
 // Makes the runner's memory at least so large.
 heald_status runner_reserve(PlanRunner *r, int64_t bytes, Error *e);
 

@@ -79,6 +79,18 @@ static void find_lifetimes(PlanRunner *r)
     }
 }
 
+static heald_status check_constants(const PlanRunner *r, Error *e)
+{
+    for (int i = 0; i < r->plan->values.n; i++) {
+        const heald_tensor *t = r->plan->values.at[i].constant;
+        if (!t || device_reaches(r->device, t)) continue;
+        return error_set(e, HEALD_INVALID_ARGUMENT,
+                         "value %d of the plan is a constant outside the memory of device %s", i,
+                         r->device->ops->name);
+    }
+    return HEALD_OK;
+}
+
 // A value may take over the memory of another only when that one, and whoever had the memory before
 // it, is done; and only one value may.
 static heald_status check_aliases(PlanRunner *r, Error *e)
@@ -149,7 +161,8 @@ heald_status plan_runner_create(const Plan *p, Device *d, const RunOptions *o, P
     lay_out_runner(r, (uintptr_t)(r + 1));
     find_places(r);
     find_lifetimes(r);
-    s = check_aliases(r, e);
+    s = check_constants(r, e);
+    if (!s) s = check_aliases(r, e);
     if (s) {
         memory_free(r);
         return s;

@@ -23,9 +23,8 @@ static heald_status check_tensor(const PlanInstance *in, int v, const heald_tens
                          shape_format(have, sizeof have, t->dtype, t->rank, t->dims),
                          shape_format(want, sizeof want, value->dtype, value->rank, dims));
     }
-    Device *d = in->runner->device;
-    bool reachable = d->ops->host_memory ? !t->device : t->device == d;
-    if (reachable) return HEALD_OK;
+    const Device *d = in->runner->device;
+    if (device_reaches(d, t)) return HEALD_OK;
     return error_set(e, HEALD_INVALID_ARGUMENT, "%s %d (%s) is not in memory of device %s", what, i,
                      name, d->ops->name);
 }
