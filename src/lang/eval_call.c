@@ -71,12 +71,17 @@ bool eval_call_fn(Eval *e, Loc loc, Node *fn, int n, const Value *args, Value *o
     return ok;
 }
 
+static Sym layout_name(Eval *e, Sym f) // the keyword `local` is spelled differently among builtins
+{
+    return f == eval_sym(e, "local") ? eval_sym(e, "local_layout") : f;
+}
+
 // f.spatial(d...) is f * spatial(d...); m.project(0) and l.swizzle(1) are project(m, 0) and swizzle(l, 1).
 static bool structure_method(Eval *e, Node *n, Node *callee, Value base, Value *out)
 {
     static const char *const composed[] = {"spatial",   "repeat",       "col_spatial", "col_repeat",
                                            "row_major", "column_major", "local_layout"};
-    Sym f = callee->u.sym == eval_sym(e, "local") ? eval_sym(e, "local_layout") : callee->u.sym;
+    Sym f = layout_name(e, callee->u.sym);
     Node *name = node_new(e->arena, N_NAME, n->loc, 0), *c;
     name->u.sym = f;
     for (size_t i = 0; i < COUNT(composed); i++)
@@ -102,7 +107,8 @@ bool eval_call(Eval *e, Node *n, Value *out)
     Value f, args;
     if (callee->kind == N_NAME && !env_find(e->env, callee->u.sym)) {
         Node *fn = map_get(&e->lib->fns, callee->u.sym);
-        if (!fn && builtin_exists(callee->u.sym)) return builtin_call(e, n, callee->u.sym, out);
+        Sym builtin = layout_name(e, callee->u.sym);
+        if (!fn && builtin_exists(builtin)) return builtin_call(e, n, builtin, out);
         if (fn) {
             if (!eval_list(e, REST(n), NREST(n), &args)) return false;
             if (builtin_known_math(callee->u.sym) &&

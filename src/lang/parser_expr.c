@@ -379,8 +379,17 @@ static Node *named(Parser *p)
     return parser_name_node(p, "a name");
 }
 
+// The keyword names a layout too: local(2, 2).
+static Node *local_layout(Parser *p)
+{
+    Loc loc = parser_here(p);
+    parser_advance(p);
+    if (p->tok.kind != T_LPAREN) parser_expected(p, "'('");
+    return parser_make_name(p, loc, intern(p->names, "local"));
+}
+
 // primary := INT | FLOAT | STRING | "true" | "false" | NAME | parenthesised | if | reduction
-//          | fold | mapping
+//          | fold | mapping | "local"
 static Node *primary(Parser *p)
 {
     Loc loc = parser_here(p);
@@ -393,6 +402,7 @@ static Node *primary(Parser *p)
     case T_LPAREN: return parenthesised(p);
     case T_IF: return if_value(p);
     case T_NAME: return named(p);
+    case T_LOCAL: return local_layout(p);
     default:
         parser_expected(p, "an expression");
         return parser_make_name(p, loc, intern(p->names, ""));
