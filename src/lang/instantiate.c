@@ -155,12 +155,15 @@ static void close_stage(Eval *e, Stmts *body, Loc loc)
     e->stage = NULL;
 }
 
-static bool run_body(Eval *e, Node *body)
+// The head of a body: what the signature of its results may use. Runs it, or the rest.
+static bool run_part(Eval *e, Node *body, bool head)
 {
-    if (has_stages(body)) return eval_stmts(e, body);
-    Stmts *stmts = open_stage(e, "main");
-    bool ok = eval_stmts(e, body);
-    close_stage(e, stmts, body->loc);
+    bool in_head = true, ok = true;
+    for (int i = 0; ok && i < NREST(body) && !e->returning; i++) {
+        Node *s = REST(body)[i];
+        in_head = in_head && (s->kind == N_TUNE || s->kind == N_LET || s->kind == N_REQUIRE);
+        if (in_head == head) ok = eval_stmt(e, s);
+    }
     return ok;
 }
 
@@ -194,54 +197,111 @@ static bool bind_results(Eval *e, Loc loc, Node *results, const Epilogue *ep, in
     return true;
 }
 
-// Dimensions the declaration binds from several arguments are checked at launch where they are not known now.
-bool instance_kernel(Instance *in, const Node *kernel, int narg, const Value *args,
-                     const Map *attrs, const Epilogue *results, int nresult, const Choices *choices)
+// What a kernel or serial op is instantiated on.
+typedef struct Instantiation {
+    Node *decl, *generics, *params, *attrs, *results, *body;
+    int narg;
+    const Value *args;
+    const Map *given;
+} Instantiation;
+
+static Instantiation of_kernel(const Node *kernel, int narg, const Value *args, const Map *attrs)
 {
-    Eval *e = in->eval;
-    Node *decl = (Node *)kernel;
+    Node *d = (Node *)kernel;
+    return (Instantiation){d,
+                           KID(d, KERNEL, generics),
+                           KID(d, KERNEL, params),
+                           KID(d, KERNEL, attrs),
+                           KID(d, KERNEL, results),
+                           KID(d, KERNEL, body),
+                           narg,
+                           args,
+                           attrs};
+}
+
+static bool bind_all(Eval *e, const Instantiation *s)
+{
+    return bind_params(e, s->decl->loc, s->decl, s->generics, s->params, s->narg, s->args) &&
+           bind_attrs(e, s->decl->loc, s->decl, s->attrs, s->given);
+}
+
+static bool instantiate(Eval *e, const Instantiation *s, const Epilogue *ep, int nresult)
+{
+    Kernel *k = e->kernel;
     Env *env = e->env;
+    Loc loc = s->decl->loc;
     e->env = NULL;
-    e->choices = choices;
-    in->kernel->template_name = kernel->u.sym;
-    in->kernel->loc = kernel->loc;
-    if (!in->kernel->name) in->kernel->name = kernel->u.sym;
-    Node *body = KID(decl, KERNEL, body);
-    bool ok = bind_params(e, kernel->loc, decl, KID(decl, KERNEL, generics),
-                          KID(decl, KERNEL, params), narg, args) &&
-              bind_attrs(e, kernel->loc, decl, KID(decl, KERNEL, attrs), attrs);
-    for (int i = 0; ok && i < NREST(body); i++) // tune and let names are visible in the signature
-        if (REST(body)[i]->kind == N_TUNE) ok = eval_stmt(e, REST(body)[i]);
-    ok = ok && bind_results(e, kernel->loc, KID(decl, KERNEL, results), results, nresult) &&
-         run_body(e, body);
+    k->template_name = s->decl->u.sym;
+    k->loc = loc;
+    if (!k->name) k->name = s->decl->u.sym;
+    bool ok = bind_all(e, s);
+    Stmts *stmts = ok && !has_stages(s->body) ? open_stage(e, "main") : NULL;
+    ok = ok && run_part(e, s->body, true) && bind_results(e, loc, s->results, ep, nresult) &&
+         run_part(e, s->body, false);
+    if (stmts) close_stage(e, stmts, s->body->loc);
     e->env = env;
     e->out = NULL;
     e->stage = NULL;
-    if (!ok) note_application(in, kernel->loc, kernel, narg, args);
+    e->returning = false;
+    if (!ok) note_application(e->in, loc, s->decl, s->narg, s->args);
     return ok;
+}
+
+bool instance_kernel(Instance *in, const Node *kernel, int narg, const Value *args,
+                     const Map *attrs, const Epilogue *results, int nresult, const Choices *choices)
+{
+    Instantiation s = of_kernel(kernel, narg, args, attrs);
+    in->eval->choices = choices;
+    return instantiate(in->eval, &s, results, nresult);
 }
 
 bool instance_serial(Instance *in, const Node *op, int narg, const Value *args, const Map *attrs,
                      Buffer *const *outputs, int noutput)
 {
-    Eval *e = in->eval;
-    Node *decl = (Node *)op;
-    Env *env = e->env;
+    Node *d = (Node *)op;
+    Instantiation s = {d,
+                       NULL,
+                       KID(d, OP, params),
+                       KID(d, OP, attrs),
+                       KID(d, OP, results),
+                       KID(d, OP, body),
+                       narg,
+                       args,
+                       attrs};
     Epilogue *ep = NEW_ARRAY(in->arena, Epilogue, noutput);
     for (int i = 0; i < noutput; i++)
         ep[i] = (Epilogue){.memory = (Buffer **)&outputs[i], .noutput = 1};
+    return instantiate(in->eval, &s, ep, noutput);
+}
+
+bool kernel_results(Instance *in, const Node *kernel, int narg, const Value *args, const Map *attrs,
+                    const Choices *choices, Tensor ***results, int *n)
+{
+    Eval *e = in->eval;
+    Kernel *k = in->kernel, saved = *k;
+    Env *env = e->env;
+    Instantiation s = of_kernel(kernel, narg, args, attrs);
     e->env = NULL;
-    in->kernel->template_name = op->u.sym;
-    in->kernel->loc = op->loc;
-    if (!in->kernel->name) in->kernel->name = op->u.sym;
-    bool ok = bind_params(e, op->loc, decl, NULL, KID(decl, OP, params), narg, args) &&
-              bind_attrs(e, op->loc, decl, KID(decl, OP, attrs), attrs) &&
-              bind_results(e, op->loc, KID(decl, OP, results), ep, noutput) &&
-              run_body(e, KID(decl, OP, body));
+    e->choices = choices;
+    bool ok = bind_all(e, &s);
+    if (ok && !has_stages(s.body)) open_stage(e, "main");
+    ok = ok && run_part(e, s.body, true);
+    *n = NREST(s.results);
+    *results = NEW_ARRAY(in->arena, Tensor *, *n);
+    for (int i = 0; ok && i < *n; i++) {
+        Node *p = REST(s.results)[i];
+        Value dims[EVAL_MAX_RANK];
+        DType type;
+        int rank;
+        ok = bind_result_type(e, p, &type, &rank, dims);
+        if (ok) (*results)[i] = instance_hole(in, p->u.sym, type, rank, dims);
+    }
+    if (!ok) note_application(in, kernel->loc, kernel, narg, args);
     e->env = env;
     e->out = NULL;
     e->stage = NULL;
-    if (!ok) note_application(in, op->loc, op, narg, args);
+    k->next_id = saved.next_id; // nothing of this was kept
+    k->requirements.n = saved.requirements.n;
     return ok;
 }
 
@@ -311,6 +371,17 @@ void choices_print(const Choices *c, Buf *out)
         buf_printf(out, "%s%s = ", i ? ", " : "", c->name[i]);
         value_print(&c->value[i], out);
     }
+}
+
+bool instance_evaluate(Instance *in, Node *expr, int n, const Sym *names, const Value *values,
+                       Value *out)
+{
+    Eval *e = in->eval;
+    Env *env = e->env;
+    for (int i = 0; i < n; i++) eval_bind(e, names[i], values[i]);
+    bool ok = eval_scalar(e, expr, out);
+    e->env = env;
+    return ok;
 }
 
 Value evaluate_expression(Arena *a, const Library *l, const Target *target, const Node *expr,

@@ -84,6 +84,11 @@ bool instance_kernel(Instance *in, const Node *kernel, int narg, const Value *ar
                      const Map *attrs, const Epilogue *results, int nresult,
                      const Choices *choices);
 
+// What a template's results are for these arguments, one hole each: what instance_kernel will ask of `results`. Leaves the kernel as it
+// was. False with diagnostics.
+bool kernel_results(Instance *in, const Node *kernel, int narg, const Value *args, const Map *attrs,
+                    const Choices *choices, Tensor ***results, int *n);
+
 // An op of serial form as a kernel of its own: one block that runs its body.
 bool instance_serial(Instance *in, const Node *op, int narg, const Value *args, const Map *attrs,
                      Buffer *const *outputs, int noutput);
@@ -92,6 +97,10 @@ bool instance_serial(Instance *in, const Node *op, int narg, const Value *args, 
 // False with diagnostics.
 bool kernel_choices(Instance *in, const Node *kernel, int level, Choices **out, int *n);
 void choices_print(const Choices *c, Buf *out); // "mr = 6, nv = 2"
+
+// One expression with names bound to values. False with diagnostics in the instance's Diag.
+bool instance_evaluate(Instance *in, Node *expr, int n, const Sym *names, const Value *values,
+                       Value *out);
 
 // One expression without tensors, such as a mapping or layout for `heald map`. V_NONE with diagnostics.
 Value evaluate_expression(Arena *a, const Library *l, const Target *target, const Node *expr,

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attributes of ONNX that an op's declaration does not have: auto_pad becomes pads, others say
+// nothing beyond the op's meaning and are dropped where they have the value that does so.
+#include "graph/private.h"
+
+#include <string.h>
+
+typedef struct Ignorable {
+    const char *name;
+    int64_t value; // the one that changes nothing; ANY: all do
+} Ignorable;
+
+#define ANY INT64_MIN
+
+static const Ignorable ignorable[] = {
+    // attribute             value
+    {"kernel_shape",         ANY}, // of a convolution: the weight's
+    {"storage_order",        0},
+    {"allowzero",            0},
+    {"noop_with_empty_axes", 0},
+    {"saturate",             1},
+    {"is_test",              1},
+    {"spatial",              1},
+    {"training_mode",        0},
+    {"momentum",             ANY}, // of training
+    {"consumed_inputs",      ANY}, // opset 1: hints for memory
+    {"seed",                 ANY},
+    {"output_height",        ANY},
+    {"stash_type",           1},
+    {"value_type",           ANY}, // beside a tensor: its element type
+};
+
+static const Value *attr(const Map *attrs, const Library *l, const char *name)
+{
+    return map_get(attrs, intern(l->names, name));
+}
+
+// Element i of a list attribute; `absent` without it.
+static int64_t element(const Value *v, int i, int64_t absent)
+{
+    if (!v) return absent;
+    if (v->kind == V_INT) return v->u.i;
+    return v->kind == V_TUPLE && i < v->u.tuple.n ? v->u.tuple.at[i].u.i : absent;
+}
+
+// ONNX, auto_pad of Conv and the pools: SAME_UPPER makes output = ceil(input / stride), the odd
+// element of padding at the end; SAME_LOWER at the beginning. Transposed convolutions: output =
+// input * stride.
+static bool same_pads(Arena *a, const Library *l, const GraphNode *n, GraphValue *const *input,
+                      const Map *attrs, bool lower, Value *out, Diag *d)
+{
+    const GraphValue *x = input[0], *w = n->ninput > 1 ? input[1] : NULL;
+    const Value *k = attr(attrs, l, "kernel_shape"), *strides = attr(attrs, l, "strides"),
+                *dilations = attr(attrs, l, "dilations");
+    int rank = x->rank - 2;
+    bool transposed = !strcmp(n->origin, "ConvTranspose");
+    if (rank < 1 || (!k && (!w || w->rank != x->rank))) {
+        diag_error(d, 0, "auto_pad needs a kernel's shape");
+        return false;
+    }
+    *out = value_tuple(a, 2 * rank, NULL);
+    for (int i = 0; i < rank; i++) {
+        int64_t size = x->dims[i + 2].u.i, stride = max_i64(element(strides, i, 1), 1);
+        int64_t kernel = k ? element(k, i, 1) : w->dims[i + 2].u.i;
+        int64_t wide = (kernel - 1) * element(dilations, i, 1) + 1;
+        int64_t total = transposed ? wide - stride
+                                   : (ceil_div_i64(size, stride) - 1) * stride + wide - size;
+        total = max_i64(total, 0);
+        int64_t less = total / 2, more = total - less;
+        out->u.tuple.at[i] = value_int(lower ? more : less);
+        out->u.tuple.at[rank + i] = value_int(lower ? less : more);
+    }
+    return true;
+}
+
+static bool complete_auto_pad(Arena *a, const Library *l, const GraphNode *n,
+                              GraphValue *const *input, Map *attrs, Diag *d)
+{
+    Sym name = intern(l->names, "auto_pad");
+    const Value *mode = map_get(attrs, name);
+    if (!mode || mode->kind != V_STR) return true;
+    bool upper = !strcmp(mode->u.str, "SAME_UPPER"), lower = !strcmp(mode->u.str, "SAME_LOWER");
+    Value *pads = NEW(a, Value);
+    *pads = value_int(0);
+    if ((upper || lower) && !same_pads(a, l, n, input, attrs, lower, pads, d)) return false;
+    if (upper || lower || !strcmp(mode->u.str, "VALID")) {
+        if (pads->kind == V_INT) *pads = value_tuple(a, 1, pads);
+        if (pads->u.tuple.n > 1) map_put(a, attrs, intern(l->names, "pads"), pads);
+    }
+    return true;
+}
+
+static bool declares(const Node *decl, Sym name)
+{
+    Node *attrs = KID((Node *)decl, OP, attrs);
+    for (int i = 0; i < NREST(attrs); i++)
+        if (REST(attrs)[i]->u.sym == name) return true;
+    return false;
+}
+
+static bool may_drop(Sym name, const Value *v)
+{
+    if (!strcmp(name, "auto_pad")) return true;
+    for (size_t i = 0; i < COUNT(ignorable); i++) {
+        if (strcmp(ignorable[i].name, name)) continue;
+        return ignorable[i].value == ANY || (v->kind == V_INT && v->u.i == ignorable[i].value);
+    }
+    return false;
+}
+
+bool attrs_complete(Arena *a, const Library *l, const Node *decl, const GraphNode *n,
+                    GraphValue *const *input, int ninput, Map *attrs, Diag *d)
+{
+    if (!declares(decl, intern(l->names, "auto_pad")) && ninput > 0 &&
+        !complete_auto_pad(a, l, n, input, attrs, d)) {
+        return false;
+    }
+    Map kept = {0};
+    for (int i = 0; i < attrs->n; i++) {
+        Sym name = attrs->entry[i].key;
+        Value *v = attrs->entry[i].value;
+        if (declares(decl, name)) {
+            map_put(a, &kept, name, v);
+        } else if (!may_drop(name, v)) {
+            Buf text;
+            buf_init(&text, a);
+            value_print(v, &text);
+            diag_error(d, 0, "attribute %s = %s of %s is not supported", name, buf_text(&text),
+                       n->origin);
+            return false;
+        }
+    }
+    *attrs = kept;
+    return true;
+}

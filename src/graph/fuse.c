@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fusion groups. A group starts from an anchor and grows forwards over pointwise readers, which
+// become epilogues, and backwards over producers that only it reads, which become prologues. Anchors
+// are taken in this order: ops with templates and reductions, ops that move elements, pointwise ops.
+// Growing is refused where groups would wait for each other.
+#include "graph/private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_EVALUATIONS = 64 }; // of ops for one element of an output
+
+typedef struct Fuser {
+    const Graph *g;
+    Arena *arena;
+    const Target *target;
+    Group **group_of; // by node id
+    int *evaluations; // by value id: ops evaluated for one element, in the group that grows
+    bool *seen;       // by node id: scratch of `depends`
+    Groups groups;
+} Fuser;
+
+// ---- questions
+
+static bool kernel_serves(const Node *kernel, const Target *t)
+{
+    const Node *clauses = kernel->kid[KID_KERNEL_clauses];
+    for (uint32_t i = 0; i < clauses->nkid; i++) {
+        const Node *c = clauses->kid[i];
+        if (strcmp(c->u.sym, "on")) continue;
+        const char *kind = c->kid[KID_CLAUSE_args]->kid[0]->u.sym;
+        return !strcmp(kind, t->kind == TARGET_CPU ? "cpu" : "cuda");
+    }
+    return true;
+}
+
+int group_templates(const Graph *g, const GraphNode *anchor, const Target *t, Arena *a,
+                    const Node ***out)
+{
+    const KernelList *list = map_get(&g->library->implementers, anchor->op->decl->u.sym);
+    int n = 0;
+    *out = NEW_ARRAY(a, const Node *, list ? list->n : 0);
+    for (int i = 0; list && i < list->n; i++)
+        if (kernel_serves(list->at[i], t)) (*out)[n++] = list->at[i];
+    return n;
+}
+
+static bool has_template(const Fuser *f, const GraphNode *n)
+{
+    const Node **list;
+    return group_templates(f->g, n, f->target, f->arena, &list) > 0;
+}
+
+static OpAccess access_of(const GraphNode *n, int input)
+{
+    return n->op->access[input < n->op->nparam ? input : n->op->nparam - 1];
+}
+
+static GraphValue *only_output(const GraphNode *n)
+{
+    GraphValue *v = NULL;
+    for (int i = 0; i < n->noutput; i++) {
+        if (n->output[i] && v) return NULL;
+        if (n->output[i]) v = n->output[i];
+    }
+    return v;
+}
+
+static bool same_dims(const GraphValue *a, const GraphValue *b)
+{
+    if (a->rank != b->rank) return false;
+    for (int i = 0; i < a->rank; i++)
+        if (a->dims[i].u.i != b->dims[i].u.i) return false;
+    return true;
+}
+
+static bool in_group(const Fuser *f, const Group *p, const GraphValue *v)
+{
+    return v->producer && f->group_of[v->producer->id] == p;
+}
+
+// Whether v needs something of group p, looking at groups as wholes.
+static bool depends(Fuser *f, const Group *p, const GraphValue *v)
+{
+    GraphNode *n = v->producer;
+    if (!n || f->seen[n->id]) return false;
+    f->seen[n->id] = true;
+    Group *q = f->group_of[n->id];
+    if (q == p) return true;
+    for (int i = 0; i < n->ninput; i++)
+        if (n->input[i] && depends(f, p, n->input[i])) return true;
+    for (int i = 0; q && i < q->inputs.n; i++)
+        if (depends(f, p, q->inputs.at[i])) return true;
+    return false;
+}
+
+static void add_input(Fuser *f, Group *p, GraphValue *v)
+{
+    for (int i = 0; i < p->inputs.n; i++)
+        if (p->inputs.at[i] == v) return;
+    VEC_PUSH(f->arena, &p->inputs, v);
+}
+
+// inputs: everything that the nodes read from outside, so far.
+static void collect_inputs(Fuser *f, Group *p)
+{
+    p->inputs.n = 0;
+    const GraphNodes *lists[] = {&p->prologue, &p->epilogue};
+    for (int i = 0; i < p->anchor->ninput; i++)
+        if (p->anchor->input[i] && !in_group(f, p, p->anchor->input[i]))
+            add_input(f, p, p->anchor->input[i]);
+    for (int l = 0; l < 2; l++)
+        for (int k = 0; k < lists[l]->n; k++) {
+            GraphNode *n = lists[l]->at[k];
+            for (int i = 0; i < n->ninput; i++)
+                if (n->input[i] && !in_group(f, p, n->input[i])) add_input(f, p, n->input[i]);
+        }
+}
+
+// ---- epilogues
+
+// Why r cannot be computed where p's result is stored; NULL: it can.
+static const char *refuse_epilogue(Fuser *f, Group *p, GraphNode *r)
+{
+    const GraphValue *hole = only_output(p->anchor), *y = only_output(r);
+    if (f->group_of[r->id]) return "is in another group";
+    if (!y) return "has several results";
+    if (r->op->class != OPCLASS_POINTWISE && !r->op->view) return "is not pointwise";
+    if (graph_value_nelem(y) != graph_value_nelem(hole)) return "changes the number of elements";
+    int evaluations = 1;
+    for (int i = 0; i < r->ninput; i++) {
+        GraphValue *v = r->input[i];
+        if (!v || !in_group(f, p, v)) continue;
+        OpAccess a = access_of(r, i);
+        bool same = r->op->view || a == ACCESS_NONE || a == ACCESS_SAME ||
+                    (a == ACCESS_BROADCAST && same_dims(v, y));
+        if (!same) return "reads other elements";
+        evaluations += f->evaluations[v->id];
+    }
+    if (evaluations > MAX_EVALUATIONS) return "would evaluate too much again";
+    memset(f->seen, 0, (size_t)f->g->nodes.n);
+    for (int i = 0; i < r->ninput; i++)
+        if (r->input[i] && !in_group(f, p, r->input[i]) && depends(f, p, r->input[i]))
+            return "needs a value that is computed from this group";
+    f->evaluations[y->id] = evaluations;
+    return NULL;
+}
+
+static void grow_value(Fuser *f, Group *p, const GraphValue *v)
+{
+    for (int i = 0; i < v->readers.n; i++) {
+        GraphNode *r = v->readers.at[i];
+        if (f->group_of[r->id] == p) continue;
+        const char *why = refuse_epilogue(f, p, r);
+        if (why) {
+            p->why = arena_printf(f->arena, "%s (%s) %s", r->name, r->op->decl->u.sym, why);
+            continue;
+        }
+        f->group_of[r->id] = p;
+        VEC_PUSH(f->arena, &p->epilogue, r);
+        collect_inputs(f, p);
+    }
+}
+
+static bool read_inside(const Fuser *f, const Group *p, const GraphValue *v)
+{
+    for (int i = 0; i < v->readers.n; i++)
+        if (f->group_of[v->readers.at[i]->id] == p) return true;
+    return false;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    return (*(GraphNode *const *)a)->id - (*(GraphNode *const *)b)->id;
+}
+
+// Grows until nothing changes; views at the ends go again, since outside they cost nothing.
+static void grow_epilogues(Fuser *f, Group *p)
+{
+    if (!only_output(p->anchor) || p->anchor->op->class == OPCLASS_SERIAL) return;
+    int before;
+    do {
+        before = p->epilogue.n;
+        grow_value(f, p, only_output(p->anchor));
+        for (int i = 0; i < p->epilogue.n; i++) grow_value(f, p, only_output(p->epilogue.at[i]));
+    } while (p->epilogue.n > before);
+    if (p->epilogue.n) qsort(p->epilogue.at, (size_t)p->epilogue.n, sizeof *p->epilogue.at, by_id);
+    for (int i = p->epilogue.n - 1; i >= 0; i--) {
+        GraphNode *n = p->epilogue.at[i];
+        if (!n->op->view || read_inside(f, p, only_output(n))) continue;
+        f->group_of[n->id] = NULL;
+        memmove(&p->epilogue.at[i], &p->epilogue.at[i + 1],
+                (size_t)(p->epilogue.n - 1 - i) * sizeof *p->epilogue.at);
+        p->epilogue.n--;
+    }
+    collect_inputs(f, p);
+}
+
+// ---- prologues
+
+static bool only_reader(const GraphValue *v, const GraphNode *reader)
+{
+    for (int i = 0; i < v->readers.n; i++)
+        if (v->readers.at[i] != reader) return false;
+    return !v->is_output;
+}
+
+static bool allow_prologue(const Fuser *f, const Group *p, const GraphNode *n, const GraphNode *reader,
+                           const GraphValue *v)
+{
+    if (f->group_of[n->id] || !only_output(n) || !only_reader(v, reader)) return false;
+    if (n->op->class == OPCLASS_SERIAL || n->op->class == OPCLASS_REDUCTION) return false;
+    if (p->anchor->op->class == OPCLASS_SERIAL) return false;
+    bool many = reader->op->nparam < reader->ninput; // of a variadic op, each element is asked for
+    if (has_template(f, p->anchor)) return n->op->moves && n->op->bijective && !n->op->view;
+    if (p->anchor->op->class == OPCLASS_REDUCTION) return n->op->moves && !n->op->view;
+    if (n->op->view) return reader->op->class == OPCLASS_MAP;
+    return !n->op->costly || (!many && graph_value_nelem(only_output(reader)) <= graph_value_nelem(v));
+}
+
+static void grow_prologues(Fuser *f, Group *p, GraphNode *reader)
+{
+    for (int i = 0; i < reader->ninput; i++) {
+        GraphValue *v = reader->input[i];
+        GraphNode *n = v ? v->producer : NULL;
+        if (!n || f->group_of[n->id] == p || !allow_prologue(f, p, n, reader, v)) continue;
+        f->group_of[n->id] = p;
+        VEC_PUSH(f->arena, &p->prologue, n);
+        grow_prologues(f, p, n);
+    }
+}
+
+// A view that nothing inside feeds costs nothing outside.
+static void trim_prologues(Fuser *f, Group *p)
+{
+    if (p->prologue.n) qsort(p->prologue.at, (size_t)p->prologue.n, sizeof *p->prologue.at, by_id);
+    int kept = 0;
+    for (int i = 0; i < p->prologue.n; i++) {
+        GraphNode *n = p->prologue.at[i];
+        if (n->op->view && !in_group(f, p, n->input[0])) f->group_of[n->id] = NULL;
+        else p->prologue.at[kept++] = n;
+    }
+    p->prologue.n = kept;
+    collect_inputs(f, p);
+}
+
+// ---- all groups
+
+static void add_outputs(Fuser *f, Group *p)
+{
+    GraphNodes nodes = {0};
+    VEC_PUSH(f->arena, &nodes, p->anchor);
+    for (int i = 0; i < p->epilogue.n; i++) VEC_PUSH(f->arena, &nodes, p->epilogue.at[i]);
+    for (int i = 0; i < nodes.n; i++)
+        for (int k = 0; k < nodes.at[i]->noutput; k++) {
+            GraphValue *v = nodes.at[i]->output[k];
+            bool outside = v && v->is_output;
+            for (int r = 0; v && r < v->readers.n; r++)
+                outside = outside || f->group_of[v->readers.at[r]->id] != p;
+            if (outside) VEC_PUSH(f->arena, &p->outputs, v);
+        }
+}
+
+static void make_group(Fuser *f, GraphNode *n, const FuseOptions *o)
+{
+    Group *p = NEW(f->arena, Group);
+    p->anchor = n;
+    p->why = "nothing reads it";
+    f->group_of[n->id] = p;
+    for (int i = 0; i < n->noutput; i++)
+        if (n->output[i]) f->evaluations[n->output[i]->id] = 0;
+    collect_inputs(f, p);
+    if (!o || !o->off) {
+        grow_epilogues(f, p);
+        grow_prologues(f, p, n);
+        trim_prologues(f, p);
+    }
+    VEC_PUSH(f->arena, &f->groups, p);
+}
+
+static int phase_of(const Fuser *f, const GraphNode *n)
+{
+    if (n->op->view) return -1;
+    if (n->op->class == OPCLASS_POINTWISE) return 2;
+    if (n->op->class == OPCLASS_MAP && !has_template(f, n)) return 1;
+    return 0;
+}
+
+static void emit_group(Fuser *f, Groups *out, Group *p);
+
+static void emit_producer(Fuser *f, Groups *out, const GraphValue *v)
+{
+    GraphNode *n = v->producer;
+    if (!n) return;
+    if (f->group_of[n->id]) emit_group(f, out, f->group_of[n->id]);
+    else // a view
+        for (int i = 0; i < n->ninput; i++)
+            if (n->input[i]) emit_producer(f, out, n->input[i]);
+}
+
+static void emit_group(Fuser *f, Groups *out, Group *p)
+{
+    if (p->id) return;
+    p->id = -1;
+    for (int i = 0; i < p->inputs.n; i++) emit_producer(f, out, p->inputs.at[i]);
+    p->id = out->n + 1;
+    VEC_PUSH(f->arena, out, p);
+}
+
+Groups graph_fuse(const Graph *g, Arena *a, const Target *t, const FuseOptions *o)
+{
+    Fuser f = {.g = g, .arena = a, .target = t};
+    f.group_of = NEW_ARRAY(a, Group *, g->nodes.n);
+    f.evaluations = NEW_ARRAY(a, int, g->values.n);
+    f.seen = NEW_ARRAY(a, bool, g->nodes.n);
+    for (int phase = 0; phase < 3; phase++)
+        for (int k = 0; k < g->nodes.n; k++) {
+            // An op that moves elements takes in those before it, so the last one comes first.
+            GraphNode *n = g->nodes.at[phase == 1 ? g->nodes.n - 1 - k : k];
+            if (!f.group_of[n->id] && phase_of(&f, n) == phase) make_group(&f, n, o);
+        }
+    Groups out = {0};
+    for (int i = 0; i < f.groups.n; i++) add_outputs(&f, f.groups.at[i]);
+    for (int i = 0; i < f.groups.n; i++) emit_group(&f, &out, f.groups.at[i]);
+    return out;
+}
+
+static void print_nodes(const char *what, const GraphNodes *list, Buf *out)
+{
+    for (int i = 0; i < list->n; i++)
+        buf_printf(out, "%s%s %s", i ? ", " : what, list->at[i]->op->decl->u.sym, list->at[i]->name);
+}
+
+void groups_print(const Groups *g, Buf *out)
+{
+    for (int i = 0; i < g->n; i++) {
+        const Group *p = g->at[i];
+        buf_printf(out, "group %d: %s %s", p->id, p->anchor->op->decl->u.sym, p->anchor->name);
+        print_nodes("; after ", &p->prologue, out);
+        print_nodes("; then ", &p->epilogue, out);
+        buf_printf(out, "; by %s", p->kernel ? p->kernel->u.sym : "its meaning");
+        buf_printf(out, "; ends: %s\n", p->why);
+    }
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Making and printing graphs.
+#include "graph/graph.h"
+
+#include <string.h>
+
+Graph *graph_new(Arena *a, const Library *l, OpTable *ops, const char *name)
+{
+    Graph *g = NEW(a, Graph);
+    g->arena = a;
+    g->library = l;
+    g->ops = ops;
+    g->name = arena_strdup(a, name);
+    return g;
+}
+
+GraphValue *graph_value(Graph *g, const char *name, DType type, int rank, const Value *dims)
+{
+    ASSERT(rank <= GRAPH_MAX_RANK);
+    GraphValue *v = NEW(g->arena, GraphValue);
+    v->id = g->values.n;
+    v->name = arena_strdup(g->arena, name);
+    v->type = type;
+    v->rank = rank;
+    v->dims = NEW_ARRAY(g->arena, Value, max_i64(rank, 0));
+    if (rank > 0) memcpy(v->dims, dims, (size_t)rank * sizeof *dims);
+    VEC_PUSH(g->arena, &g->values, v);
+    return v;
+}
+
+GraphValue *graph_input(Graph *g, const char *name, DType type, int rank, const Value *dims)
+{
+    GraphValue *v = graph_value(g, name, type, rank, dims);
+    VEC_PUSH(g->arena, &g->inputs, v);
+    return v;
+}
+
+GraphValue *graph_constant(Graph *g, const char *name, DType type, int rank, const int64_t *dims,
+                           const void *data)
+{
+    Value d[GRAPH_MAX_RANK];
+    for (int i = 0; i < rank; i++) d[i] = value_int(dims[i]);
+    GraphValue *v = graph_value(g, name, type, rank, d);
+    v->data = data;
+    return v;
+}
+
+GraphNode *graph_node(Graph *g, const char *name, const char *origin, OpBindings choices, int ninput,
+                      GraphValue *const *input, int noutput, GraphValue *const *output)
+{
+    GraphNode *n = NEW(g->arena, GraphNode);
+    n->id = g->nodes.n;
+    n->name = arena_strdup(g->arena, name);
+    n->origin = arena_strdup(g->arena, origin);
+    n->choices = choices;
+    n->ninput = ninput;
+    n->input = arena_copy(g->arena, input, (size_t)ninput * sizeof *input);
+    n->noutput = noutput;
+    n->output = arena_copy(g->arena, output, (size_t)noutput * sizeof *output);
+    for (int i = 0; i < noutput; i++) {
+        if (!output[i]) continue;
+        output[i]->producer = n;
+        output[i]->output = i;
+    }
+    for (int i = 0; i < ninput; i++)
+        if (input[i]) VEC_PUSH(g->arena, &input[i]->readers, n);
+    VEC_PUSH(g->arena, &g->nodes, n);
+    return n;
+}
+
+void graph_attr(Graph *g, GraphNode *n, const char *name, Value v)
+{
+    Value *at = NEW(g->arena, Value);
+    *at = v;
+    map_put(g->arena, &n->attrs, intern(g->library->names, name), at);
+}
+
+void graph_output(Graph *g, GraphValue *v)
+{
+    v->is_output = true;
+    VEC_PUSH(g->arena, &g->outputs, v);
+}
+
+void graph_value_dims(const GraphValue *v, int64_t *dims)
+{
+    for (int i = 0; i < v->rank; i++) {
+        ASSERT(v->dims[i].kind == V_INT);
+        dims[i] = v->dims[i].u.i;
+    }
+}
+
+int64_t graph_value_nelem(const GraphValue *v)
+{
+    int64_t dims[GRAPH_MAX_RANK], n = 1;
+    graph_value_dims(v, dims);
+    for (int i = 0; i < v->rank; i++)
+        if (!mul_i64(n, dims[i], &n)) return INT64_MAX;
+    return n;
+}
+
+int64_t graph_value_bytes(const GraphValue *v)
+{
+    return dtype_bytes(v->type, graph_value_nelem(v));
+}
+
+static void print_value(const GraphValue *v, Buf *out)
+{
+    if (!v) {
+        buf_puts(out, "-");
+        return;
+    }
+    buf_printf(out, "%%%d", v->id);
+    if (v->type == DT_NONE) return;
+    buf_printf(out, ": %s[", dtypes[v->type].name);
+    for (int i = 0; i < v->rank; i++) {
+        buf_puts(out, i ? ", " : "");
+        if (v->dims[i].kind == V_NONE) buf_putc(out, '?');
+        else value_print(&v->dims[i], out);
+    }
+    buf_putc(out, ']');
+}
+
+static void print_list(GraphValue *const *at, int n, Buf *out)
+{
+    for (int i = 0; i < n; i++) {
+        buf_puts(out, i ? ", " : "");
+        print_value(at[i], out);
+    }
+}
+
+void graph_print(const Graph *g, Buf *out)
+{
+    buf_printf(out, "graph %s(", g->name);
+    print_list(g->inputs.at, g->inputs.n, out);
+    buf_puts(out, ")\n");
+    for (int i = 0; i < g->nodes.n; i++) {
+        const GraphNode *n = g->nodes.at[i];
+        buf_puts(out, "  ");
+        print_list(n->output, n->noutput, out);
+        buf_printf(out, " = %s(", n->op ? n->op->decl->u.sym : n->origin);
+        print_list(n->input, n->ninput, out);
+        for (int k = 0; k < n->attrs.n; k++) {
+            buf_printf(out, "%s%s = ", k ? ", " : "; ", (Sym)n->attrs.entry[k].key);
+            value_print(n->attrs.entry[k].value, out);
+        }
+        buf_printf(out, ")  // %s\n", n->name);
+    }
+    buf_puts(out, "  return ");
+    print_list(g->outputs.at, g->outputs.n, out);
+    buf_putc(out, '\n');
+}

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+// A graph for concrete input shapes. Nodes are visited in order: inputs that are attributes are
+// read, the first declaration that accepts the node is chosen, its results give the shapes, and a
+// node whose elements are all known is computed at once. So chains that compute shapes vanish.
+#include "graph/private.h"
+
+#include <string.h>
+
+enum { FOLD_LIMIT = 4 << 20 };
+
+typedef struct Specialiser {
+    const Graph *from;
+    Graph *to;
+    const Target *target;
+    Diag *diag;
+    GraphValue **map; // by id of `from`
+    Arena *scratch;
+    int64_t fold_limit;
+} Specialiser;
+
+bool node_fails(const GraphNode *n, Diag *d)
+{
+    diag_note(d, 0, "in node '%s' (%s)", n->name, n->origin);
+    return false;
+}
+
+// ---- constants as attributes
+
+static Value element_value(const GraphValue *v, int64_t i)
+{
+    const char *p = (const char *)v->data + (size_t)i * dtype_size(v->type);
+    if (dtype_is_float(v->type)) return value_float(dtype_load_f64(v->type, p));
+    int64_t x = dtype_load_i64(v->type, p);
+    return v->type == DT_BOOL ? value_bool(x != 0) : value_int(x);
+}
+
+static Node *attr_decl(const Node *decl, Sym name)
+{
+    Node *attrs = KID((Node *)decl, OP, attrs);
+    for (int i = 0; i < NREST(attrs); i++)
+        if (REST(attrs)[i]->u.sym == name) return REST(attrs)[i];
+    return NULL;
+}
+
+static int param_position(const Node *decl, Sym name)
+{
+    Node *params = KID((Node *)decl, OP, params);
+    for (int i = 0; i < NREST(params); i++)
+        if (REST(params)[i]->u.sym == name) return i;
+    return -1;
+}
+
+static bool is_type_named(const Node *type, const char *name)
+{
+    const Node *x = type ? type->kid[KID_TYPE_dtype] : NULL;
+    return x && x->kind == N_NAME && !strcmp(x->u.sym, name);
+}
+
+// The elements of a constant as the value of an attribute.
+static bool attr_from_input(Specialiser *s, const Node *param, const GraphValue *v, Map *attrs)
+{
+    enum { MAX_LIST = 65536 };
+    if (!v->data) {
+        diag_error(s->diag, 0, "input '%s' ('%s') must be known when the model is compiled",
+                   param->u.sym, v->name);
+        return false;
+    }
+    const Node *type = param->kid[KID_PARAM_type];
+    int64_t n = graph_value_nelem(v);
+    bool list = type && type->sub == TYPE_LIST;
+    if ((!list && n < 1) || n > MAX_LIST) {
+        diag_error(s->diag, 0, "input '%s' has %lld elements", param->u.sym, (long long)n);
+        return false;
+    }
+    Value *out = NEW(s->to->arena, Value);
+    *out = list ? value_tuple(s->to->arena, (int)n, NULL) : element_value(v, 0);
+    for (int64_t i = 0; list && i < n; i++) out->u.tuple.at[i] = element_value(v, i);
+    map_put(s->to->arena, attrs, param->u.sym, out);
+    return true;
+}
+
+// ONNX numbers element types; where the op wants one, the number becomes a type.
+static void fix_dtypes(Specialiser *s, const Node *decl, Map *attrs)
+{
+    for (int i = 0; i < attrs->n; i++) {
+        const Node *p = attr_decl(decl, attrs->entry[i].key);
+        const Value *v = attrs->entry[i].value;
+        if (!p || v->kind != V_INT || !is_type_named(p->kid[KID_PARAM_type], "dtype")) continue;
+        Value *t = NEW(s->to->arena, Value);
+        *t = value_dtype(dtype_from_onnx(v->u.i));
+        attrs->entry[i].value = t;
+    }
+}
+
+// ---- choosing a declaration
+
+typedef struct Chosen {
+    const Node *decl;
+    int ninput;
+    GraphValue **input; // one for each parameter, then the rest of a variadic one
+    Map attrs;
+    OpInst *inst;
+} Chosen;
+
+// The model's inputs at the parameters and attributes of the binding's declaration.
+static bool bind_inputs(Specialiser *s, const OpBinding *b, const GraphNode *n,
+                        GraphValue *const *input, Chosen *c)
+{
+    Arena *a = s->to->arena;
+    Node *params = KID((Node *)b->decl, OP, params);
+    int nparam = NREST(params);
+    bool variadic = nparam && (REST(params)[nparam - 1]->sub & PARAM_VARIADIC);
+    int extra = variadic && n->ninput > b->ninput ? n->ninput - b->ninput : 0;
+    c->ninput = nparam + extra;
+    c->input = NEW_ARRAY(a, GraphValue *, c->ninput);
+    int last = nparam - 1;
+    for (int i = 0; i < n->ninput; i++) {
+        if (!input[i]) continue;
+        if (i >= b->ninput && !extra) {
+            diag_error(s->diag, 0, "%s has %d inputs here, at most %d are known", n->origin,
+                       n->ninput, b->ninput);
+            return false;
+        }
+        int at = i < b->ninput ? param_position(b->decl, b->input[i]) : ++last;
+        Node *attr = at < 0 ? attr_decl(b->decl, b->input[i]) : NULL;
+        if (at < 0 && !attr) {
+            diag_error(s->diag, b->decl->loc, "'%s' has no parameter or attribute '%s'",
+                       b->decl->u.sym, b->input[i]);
+            return false;
+        }
+        if (at >= 0) c->input[at] = input[i];
+        else if (!attr_from_input(s, attr, input[i], &c->attrs)) return false;
+    }
+    return true;
+}
+
+Tensor *value_leaf(Instance *in, const GraphValue *v, const char *name)
+{
+    return instance_input(in, name, v->type, v->rank, v->dims);
+}
+
+int node_args(Arena *a, const GraphNode *n, Tensor *const *tensor, Value *args)
+{
+    Node *params = KID((Node *)n->op->decl, OP, params);
+    int nparam = NREST(params);
+    bool variadic = nparam && (REST(params)[nparam - 1]->sub & PARAM_VARIADIC);
+    Value *at = NEW_ARRAY(a, Value, n->ninput);
+    for (int i = 0; i < n->ninput; i++)
+        at[i] = tensor[i] ? (Value){.kind = V_TENSOR, .u.tensor = tensor[i]} : value_none();
+    int plain = variadic ? nparam - 1 : nparam;
+    memcpy(args, at, (size_t)plain * sizeof *at);
+    if (variadic) {
+        int count = n->ninput - plain;
+        while (count > 0 && at[plain + count - 1].kind == V_NONE) count--;
+        args[plain] = value_tuple(a, count, at + plain);
+    }
+    return nparam;
+}
+
+static bool try_choice(Specialiser *s, const OpBinding *b, const GraphNode *n,
+                       GraphValue *const *input, Chosen *c)
+{
+    Arena *a = s->to->arena;
+    *c = (Chosen){.decl = b->decl};
+    for (int i = 0; i < n->attrs.n; i++)
+        map_put(a, &c->attrs, n->attrs.entry[i].key, n->attrs.entry[i].value);
+    if (!attrs_complete(a, s->to->library, b->decl, n, input, n->ninput, &c->attrs, s->diag) ||
+        !bind_inputs(s, b, n, input, c)) {
+        return false;
+    }
+    fix_dtypes(s, b->decl, &c->attrs);
+    Instance *in = instance_new(s->scratch, s->to->library, s->target, s->diag);
+    Tensor **tensor = NEW_ARRAY(s->scratch, Tensor *, c->ninput);
+    for (int i = 0; i < c->ninput; i++)
+        if (c->input[i]) tensor[i] = value_leaf(in, c->input[i], c->input[i]->name);
+    GraphNode probe = {.op = op_info(s->to->ops, b->decl), .ninput = c->ninput};
+    Value args[64], *at = c->ninput < 64 ? args : NEW_ARRAY(s->scratch, Value, c->ninput + 1);
+    int narg = node_args(s->scratch, &probe, tensor, at);
+    c->inst = op_apply(in, 0, b->decl, narg, at, &c->attrs);
+    return c->inst != NULL;
+}
+
+// The first choice that fits; where none does, what is wrong with the first.
+static bool choose(Specialiser *s, const GraphNode *n, GraphValue *const *input, Chosen *c)
+{
+    Diag *d = s->diag, quiet;
+    for (int i = 0; i < n->choices.n; i++) {
+        diag_init(&quiet, s->scratch, s->to->library->sources);
+        s->diag = &quiet;
+        bool ok = try_choice(s, n->choices.at[i], n, input, c);
+        s->diag = d;
+        if (ok) return true;
+    }
+    if (n->choices.n == 0) diag_error(d, 0, "the operator %s is not known", n->origin);
+    else try_choice(s, n->choices.at[0], n, input, c);
+    return node_fails(n, d);
+}
+
+// ---- one node
+
+static bool add_outputs(Specialiser *s, const GraphNode *n, const Chosen *c, GraphValue **output)
+{
+    for (int i = 0; i < n->noutput; i++) {
+        output[i] = NULL;
+        if (!n->output[i]) continue;
+        if (i >= c->inst->nresult) {
+            diag_error(s->diag, 0, "%s has no output %d here ('%s')", n->origin, i,
+                       n->output[i]->name);
+            return node_fails(n, s->diag);
+        }
+        const Tensor *t = c->inst->results[i];
+        for (int k = 0; k < t->rank; k++) {
+            if (t->dims[k].kind == V_INT) continue;
+            diag_error(s->diag, 0, "axis %d of '%s' is only known at run time", k,
+                       n->output[i]->name);
+            return node_fails(n, s->diag);
+        }
+        output[i] = graph_value(s->to, n->output[i]->name, t->type, t->rank, t->dims);
+        s->map[n->output[i]->id] = output[i];
+    }
+    return true;
+}
+
+static bool same_type(const GraphValue *a, const GraphValue *b)
+{
+    if (a->type != b->type || a->rank != b->rank) return false;
+    for (int i = 0; i < a->rank; i++)
+        if (!value_equal(&a->dims[i], &b->dims[i])) return false;
+    return true;
+}
+
+// A node that gives its only input unchanged.
+static bool is_identity(const GraphNode *n)
+{
+    const OpInfo *o = n->op;
+    bool plain = o->view || (o->moves && o->class == OPCLASS_POINTWISE && o->access[0] == ACCESS_SAME);
+    plain = plain || (!strcmp(o->decl->u.sym, "cast") && n->ninput == 1);
+    return plain && n->input[0] && n->output[0] && same_type(n->input[0], n->output[0]);
+}
+
+bool node_known(const GraphNode *n)
+{
+    for (int i = 0; i < n->ninput; i++) {
+        int p = i < n->op->nparam ? i : n->op->nparam - 1;
+        if (n->input[i] && n->op->access[p] != ACCESS_NONE && !n->input[i]->data) return false;
+    }
+    return true;
+}
+
+static bool visit(Specialiser *s, const GraphNode *n)
+{
+    GraphValue **input = NEW_ARRAY(s->scratch, GraphValue *, n->ninput);
+    for (int i = 0; i < n->ninput; i++) input[i] = n->input[i] ? s->map[n->input[i]->id] : NULL;
+    Chosen c;
+    GraphValue **output = NEW_ARRAY(s->scratch, GraphValue *, n->noutput);
+    if (!choose(s, n, input, &c) || !add_outputs(s, n, &c, output)) return false;
+    GraphNode probe = *n;
+    probe.op = op_info(s->to->ops, c.decl);
+    probe.ninput = c.ninput;
+    probe.input = c.input;
+    probe.attrs = c.attrs;
+    probe.output = output;
+    if (n->noutput == 1 && output[0]) {
+        if (is_identity(&probe)) {
+            s->map[n->output[0]->id] = c.input[0];
+            return true;
+        }
+        if (probe.op->view && c.input[0]->data) {
+            output[0]->data = c.input[0]->data;
+            return true;
+        }
+    }
+    if (node_known(&probe) && node_fold_constant(s->to, &probe, s->target, s->fold_limit)) return true;
+    GraphNode *made = graph_node(s->to, n->name, n->origin, (OpBindings){0}, c.ninput, c.input,
+                                 n->noutput, output);
+    made->op = probe.op;
+    made->attrs = c.attrs;
+    return true;
+}
+
+// ---- the whole
+
+static GraphValue *copy_constant(Specialiser *s, const GraphValue *v)
+{
+    GraphValue *c = graph_value(s->to, v->name, v->type, v->rank, v->dims);
+    c->data = v->data;
+    return c;
+}
+
+static bool add_inputs(Specialiser *s, const Specialisation *how)
+{
+    for (int i = 0; i < s->from->inputs.n; i++) {
+        GraphValue *v = s->from->inputs.at[i];
+        Value dims[GRAPH_MAX_RANK];
+        int rank = how->rank[i];
+        bool fits = v->rank < 0 || v->rank == rank;
+        for (int k = 0; k < rank; k++) {
+            dims[k] = value_int(how->dims[i][k]);
+            fits = fits && (v->rank < 0 || v->dims[k].kind != V_INT || v->dims[k].u.i == dims[k].u.i);
+        }
+        if (!fits) {
+            Buf want;
+            buf_init(&want, s->scratch);
+            for (int k = 0; k < v->rank; k++) {
+                buf_puts(&want, k ? ", " : "");
+                if (v->dims[k].kind == V_NONE) buf_putc(&want, '?');
+                else if (v->dims[k].kind == V_STR) buf_puts(&want, v->dims[k].u.str);
+                else value_print(&v->dims[k], &want);
+            }
+            diag_error(s->diag, 0, "input '%s' has another shape than the model's [%s]", v->name,
+                       buf_text(&want));
+            return false;
+        }
+        GraphValue *in = graph_value(s->to, v->name, v->type, rank, dims);
+        VEC_PUSH(s->to->arena, &s->to->inputs, in);
+        s->map[v->id] = in;
+        if (!how->data || !how->data[i]) continue;
+        s->map[v->id] = copy_constant(s, in); // the input itself stays, unread
+        s->map[v->id]->data = how->data[i];
+    }
+    return true;
+}
+
+static void mark(GraphNode *n, bool *live)
+{
+    if (live[n->id]) return;
+    live[n->id] = true;
+    for (int i = 0; i < n->ninput; i++)
+        if (n->input[i] && n->input[i]->producer) mark(n->input[i]->producer, live);
+}
+
+void graph_remove_dead(Graph *g, Arena *scratch)
+{
+    bool *live = NEW_ARRAY(scratch, bool, g->nodes.n);
+    for (int i = 0; i < g->outputs.n; i++)
+        if (g->outputs.at[i]->producer) mark(g->outputs.at[i]->producer, live);
+    int kept = 0;
+    for (int i = 0; i < g->values.n; i++) g->values.at[i]->readers.n = 0;
+    for (int i = 0; i < g->nodes.n; i++) {
+        GraphNode *n = g->nodes.at[i];
+        if (!live[i]) continue;
+        n->id = kept;
+        g->nodes.at[kept++] = n;
+        for (int k = 0; k < n->ninput; k++)
+            if (n->input[k]) VEC_PUSH(g->arena, &n->input[k]->readers, n);
+    }
+    g->nodes.n = kept;
+    for (int i = 0; i < kept; i++) {
+        GraphNode *n = g->nodes.at[i];
+        for (int k = 0; k < n->noutput; k++) {
+            GraphValue *v = n->output[k];
+            if (v && !v->readers.n && !v->is_output && n->noutput > 1) n->output[k] = NULL;
+        }
+    }
+}
+
+static bool specialise(Specialiser *s, const Specialisation *how)
+{
+    if (!add_inputs(s, how)) return false;
+    for (int i = 0; i < s->from->values.n; i++) {
+        const GraphValue *v = s->from->values.at[i];
+        if (v->data) s->map[i] = copy_constant(s, v);
+    }
+    for (int i = 0; i < s->from->nodes.n; i++)
+        if (!visit(s, s->from->nodes.at[i])) return false;
+    for (int i = 0; i < s->from->outputs.n; i++)
+        graph_output(s->to, s->map[s->from->outputs.at[i]->id]);
+    graph_remove_dead(s->to, s->scratch);
+    return graph_rewrite(s->to, s->target, s->fold_limit, s->diag);
+}
+
+Graph *graph_specialise(const Graph *g, Arena *a, const Specialisation *how, const Target *t,
+                        Diag *d)
+{
+    Arena scratch = {.nomem = a->nomem};
+    Graph *to = graph_new(a, g->library, g->ops, g->name);
+    Specialiser s = {.from = g, .to = to, .target = t, .diag = d, .scratch = &scratch};
+    s.map = NEW_ARRAY(a, GraphValue *, g->values.n);
+    s.fold_limit = how->fold_limit ? how->fold_limit : FOLD_LIMIT;
+    bool ok = specialise(&s, how);
+    to->specialised = ok;
+    arena_free(&scratch);
+    return ok ? to : NULL;
+}
