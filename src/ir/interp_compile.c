@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stage's body to flat code for the register machine. Registers are handed out like a stack: those of a statement's temporaries are
-// free again after it, those of variables at the end of their SEQ.
+// A stage's body to flat code for the register machine. Registers are handed out like a stack:
+// those of a statement's temporaries are free again after it, those of variables at the end of
+// their SEQ.
 #include "ir/interp_compile.h"
 
 #include <stdarg.h>
@@ -56,7 +57,8 @@ void compile_error(Compiler *c, Loc loc, const char *fmt, ...)
     va_start(ap, fmt);
     diag_report(c->run->diag, SEV_ERROR, loc, fmt, ap);
     va_end(ap);
-    diag_note(c->run->diag, c->run->kernel->loc, "while preparing to interpret kernel '%s'", c->run->kernel->name);
+    diag_note(c->run->diag, c->run->kernel->loc, "while preparing to interpret kernel '%s'",
+              c->run->kernel->name);
 }
 
 void compile_bind(Compiler *c, Var *v, int32_t reg)
@@ -86,7 +88,8 @@ static void declare(Compiler *c, Node *n)
     Node *value = n->kid[0];
     int32_t reg = compile_reg(c, v->lanes > 1 ? v->lanes : 1);
     if (value && (value->lanes > 1 ? value->lanes : 1) != (v->lanes > 1 ? v->lanes : 1)) {
-        compile_error(c, n->loc, "'%s' has %d lanes, its value %d", v->name, v->lanes, value->lanes);
+        compile_error(c, n->loc, "'%s' has %d lanes, its value %d", v->name, v->lanes,
+                      value->lanes);
         return;
     }
     if (value) compile_expr(c, value, reg);
@@ -126,12 +129,19 @@ static void alloc(Compiler *c, Node *n)
     }
     Node *init = KID(n, ALLOC, init);
     int32_t value = init ? compile_expr(c, init, NO_REG) : NO_REG;
+    if (b->space == SPACE_SHARED) {
+        // It belongs to all threads: one that comes late must not make it new again.
+        if (init)
+            compile_error(c, n->loc, "shared memory '%s' is set where it is declared", b->name);
+        return;
+    }
     EMIT(c, n->loc, ALLOC, .aux = (uint16_t)mem, .a = value);
     c->top = top;
 }
 
-static const uint16_t store_ops[2][4] = {{OP_STORE_1, OP_STORE_2, OP_STORE_3, OP_STORE_4},
-                                         {OP_STORE_F32_1, OP_STORE_F32_2, OP_STORE_F32_3, OP_STORE_F32_4}};
+static const uint16_t store_ops[2][4] = {
+    {OP_STORE_1, OP_STORE_2, OP_STORE_3, OP_STORE_4},
+    {OP_STORE_F32_1, OP_STORE_F32_2, OP_STORE_F32_3, OP_STORE_F32_4}};
 
 static void store_one(Compiler *c, Node *n, int mem, int32_t value, const int32_t *index)
 {
@@ -159,11 +169,13 @@ static void store(Compiler *c, Node *n)
     int mem = compile_mem(c, n->u.buf, n->loc), nindex = NREST(n);
     if (mem < 0) return;
     if (nindex != c->p->mems.at[mem].rank) {
-        compile_error(c, n->loc, "'%s' has %d axes, but %d indices", n->u.buf->name, c->p->mems.at[mem].rank, nindex);
+        compile_error(c, n->loc, "'%s' has %d axes, but %d indices", n->u.buf->name,
+                      c->p->mems.at[mem].rank, nindex);
         return;
     }
     if (n->u.buf->is_mbarrier || n->u.buf->type != value->type) {
-        compile_error(c, n->loc, "a value of type %s is stored to '%s'", dtypes[value->type].name, n->u.buf->name);
+        compile_error(c, n->loc, "a value of type %s is stored to '%s'", dtypes[value->type].name,
+                      n->u.buf->name);
         return;
     }
     int32_t base[MAX_RANK], index[MAX_RANK], r = compile_expr(c, value, NO_REG);
@@ -181,7 +193,8 @@ static void store(Compiler *c, Node *n)
 void compile_exits(Compiler *c, Exits *exits, int break_target, int continue_target)
 {
     for (int i = 0; i < exits->breaks.n; i++) compile_patch(c, exits->breaks.at[i], break_target);
-    for (int i = 0; i < exits->continues.n; i++) compile_patch(c, exits->continues.at[i], continue_target);
+    for (int i = 0; i < exits->continues.n; i++)
+        compile_patch(c, exits->continues.at[i], continue_target);
     c->exits = exits->outer;
 }
 
@@ -292,7 +305,9 @@ void compile_stmt(Compiler *c, Node *n)
     case N_ONE: one_thread(c, n); break;
     case N_CHECK: check(c, n); break;
     case N_EVAL: compile_expr(c, KID(n, EVAL, a), NO_REG); break;
-    default: compile_error(c, n->loc, "'%s' is not a statement of kernel IR", node_info[n->kind].name); break;
+    default:
+        compile_error(c, n->loc, "'%s' is not a statement of kernel IR", node_info[n->kind].name);
+        break;
     }
     c->top = top;
 }
@@ -310,7 +325,17 @@ static void share_unit(Compiler *c, const Buffer *b)
     map_put(c->a, &c->units, root, (void *)unit);
 }
 
-// Bounds the depth, so that no later recursion over the body has to, and finds grid barriers and aliases.
+static void scan(Compiler *c, const Node *n, int depth);
+
+static void scan_mapping(Compiler *c, const Mapping *m, int depth)
+{
+    if (m->kind == MAP_CUSTOM) scan(c, m->function, depth + 1);
+    if (m->outer) scan_mapping(c, m->outer, depth);
+    if (m->inner) scan_mapping(c, m->inner, depth);
+}
+
+// Bounds the depth, so that no later recursion over the body has to, and finds grid barriers and
+// aliases.
 static void scan(Compiler *c, const Node *n, int depth)
 {
     if (c->failed) return;
@@ -318,8 +343,13 @@ static void scan(Compiler *c, const Node *n, int depth)
         compile_error(c, n->loc, "nested too deeply");
         return;
     }
-    if (n->kind == N_INTRIN && intrinsic_id(n->u.intr) == INTR_GRID_BARRIER) c->p->whole_grid = true;
-    if (n->kind == N_ALLOC) share_unit(c, n->u.buf);
+    if (n->kind == N_INTRIN && intrinsic_id(n->u.intr) == INTR_GRID_BARRIER)
+        c->p->whole_grid = true;
+    if (n->kind == N_ALLOC) {
+        share_unit(c, n->u.buf);
+        if (n->u.buf->over_worker) scan(c, n->u.buf->over_worker, depth + 1);
+    }
+    if (n->kind == N_MAPFOR) scan_mapping(c, n->u.map, depth);
     for (uint32_t i = 0; i < n->nkid; i++)
         if (n->kid[i]) scan(c, n->kid[i], depth + 1);
 }
@@ -339,11 +369,13 @@ static void role_conditions(Compiler *c)
 Program *interp_compile(Run *run, const Stage *stage)
 {
     Arena *a = &run->arena;
-    Compiler c = {.run = run, .a = a, .stage = stage, .role = -1, .lane = NO_REG, .top = VAR_CORE + 1};
+    Compiler c = {
+        .run = run, .a = a, .stage = stage, .role = -1, .lane = NO_REG, .top = VAR_CORE + 1};
     c.p = NEW(a, Program);
     c.p->stage = stage;
     c.p->nreg = c.top;
-    for (int i = 0; i < run->kernel->dims.n; i++) compile_bind(&c, run->kernel->dims.at[i], compile_int(&c, run->dims[i]));
+    for (int i = 0; i < run->kernel->dims.n; i++)
+        compile_bind(&c, run->kernel->dims.at[i], compile_int(&c, run->dims[i]));
     scan(&c, stage->body, 0);
     for (int i = 0; i < stage->memory.n; i++) share_unit(&c, stage->memory.at[i]);
     if (!c.failed) compile_place_stage(&c);

@@ -14,14 +14,16 @@ static bool evaluate(const Node *n, const Var *var, Scalar value, Scalar *out, i
         return true;
     }
     if (n->kind == N_SELECT || n->kind == N_LAND || n->kind == N_LOR) {
-        if (!evaluate(n->kid[0], var, value, &x[0], depth + 1) || x[0].type != DT_BOOL) return false;
+        if (!evaluate(n->kid[0], var, value, &x[0], depth + 1) || x[0].type != DT_BOOL)
+            return false;
         bool first = x[0].v.i != 0;
         if (n->kind == N_SELECT) return evaluate(n->kid[first ? 1 : 2], var, value, out, depth + 1);
         *out = x[0];
         return first == (n->kind == N_LOR) || evaluate(n->kid[1], var, value, out, depth + 1);
     }
     bool is_intrinsic = n->kind == N_INTRIN;
-    if (!n->nkid || n->nkid > SCALAR_MAX_OPERANDS || node_info[n->kind].payload == PAYLOAD_BUF) return false;
+    if (!n->nkid || n->nkid > SCALAR_MAX_OPERANDS || node_info[n->kind].payload == PAYLOAD_BUF)
+        return false;
     for (uint32_t i = 0; i < n->nkid; i++)
         if (!n->kid[i] || !evaluate(n->kid[i], var, value, &x[i], depth + 1)) return false;
     return is_intrinsic ? scalar_intrinsic(intrinsic_id(n->u.intr), x, out)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asynchronous copies. Starting one marks the destination and takes a snapshot of the source; finishing it, as late as the program
-// allows, writes the destination. Touching the destination in between, or changing the source, is an error.
+// Asynchronous copies. Starting one marks the destination and takes a snapshot of the source;
+// finishing it, as late as the program allows, writes the destination. Touching the destination in
+// between, or changing the source, is an error.
 #include "ir/interp_machine.h"
 
 #include <string.h>
@@ -32,19 +33,21 @@ static Copy *new_copy(Run *run, int64_t n, int64_t size_bytes)
 {
     for (Copy **p = &run->spare; *p; p = &(*p)->next) {
         Copy *c = *p;
-        if (c->cap < n * size_bytes) continue;
+        if (c->cap < n || c->cap_bytes < n * size_bytes) continue;
         *p = c->next;
         return c;
     }
     Copy *c = NEW(&run->arena, Copy);
-    c->cap = n * size_bytes;
-    c->dst_element = NEW_ARRAY(&run->arena, int64_t, n * size_bytes);
-    c->src_element = NEW_ARRAY(&run->arena, int64_t, n * size_bytes);
+    c->cap = n;
+    c->cap_bytes = n * size_bytes;
+    c->dst_element = NEW_ARRAY(&run->arena, int64_t, n);
+    c->src_element = NEW_ARRAY(&run->arena, int64_t, n);
     c->snapshot = arena_alloc(&run->arena, (size_t)(n * size_bytes));
     return c;
 }
 
-static bool fill(Run *run, Thread *t, const Mem *m, const RefPlace *p, int64_t n, Access access, int64_t *element)
+static bool fill(Run *run, Thread *t, const Mem *m, const RefPlace *p, int64_t n, Access access,
+                 int64_t *element)
 {
     int64_t index[MAX_RANK];
     for (int i = 0; i < m->rank; i++) index[i] = t->r[p->index + i].i;
@@ -67,13 +70,14 @@ static void set_marks(const Thread *t, const Mem *m, int64_t element, uint8_t va
     memset(memory_mark(t, m, unit), value, (size_t)(m->size_bytes / m->unit_bytes));
 }
 
-bool copy_start(Run *run, Thread *t, const RefPlace *dst, const RefPlace *src, Mbarrier *bar, Copy **out)
+bool copy_start(Run *run, Thread *t, const RefPlace *dst, const RefPlace *src, Mbarrier *bar,
+                Copy **out)
 {
     const Mem *to = &run->program->mems.at[dst->mem], *from = &run->program->mems.at[src->mem];
     int64_t n = count(t, to, dst), ns = count(t, from, src);
     if (n != ns || n < 0 || to->type != from->type) {
-        interp_error(run, t, "an asynchronous copy of %lld elements of %s to %lld of %s", (long long)ns,
-                     dtypes[from->type].name, (long long)n, dtypes[to->type].name);
+        interp_error(run, t, "an asynchronous copy of %lld elements of %s to %lld of %s",
+                     (long long)ns, dtypes[from->type].name, (long long)n, dtypes[to->type].name);
         return false;
     }
     if (n > INT32_MAX) n = INT32_MAX; // more is out of bounds somewhere
@@ -86,9 +90,11 @@ bool copy_start(Run *run, Thread *t, const RefPlace *dst, const RefPlace *src, M
     c->bar = bar;
     c->group = 0;
     if (!fill(run, t, from, src, n, ACCESS_READ, c->src_element)) return false;
-    if (!fill(run, t, to, dst, n, bar ? ACCESS_START_BULK : ACCESS_START_COPY, c->dst_element)) return false;
+    if (!fill(run, t, to, dst, n, bar ? ACCESS_START_BULK : ACCESS_START_COPY, c->dst_element))
+        return false;
     for (int64_t k = 0; k < n; k++) {
-        memcpy((char *)c->snapshot + k * to->size_bytes, memory_at(t, from, c->src_element[k]), (size_t)to->size_bytes);
+        memcpy((char *)c->snapshot + k * to->size_bytes, memory_at(t, from, c->src_element[k]),
+               (size_t)to->size_bytes);
         set_marks(t, to, c->dst_element[k], MARK_COPYING);
     }
     *out = c;
@@ -103,7 +109,9 @@ bool copy_finish(Run *run, Copy *c)
         const char *was = (const char *)c->snapshot + (size_t)k * size;
         if (memcmp(was, memory_at(t, c->src, c->src_element[k]), size)) {
             t->pc = c->pc;
-            interp_error(run, t, "the source of this asynchronous copy, in '%s', was overwritten before the copy completed",
+            interp_error(run, t,
+                         "the source of this asynchronous copy, in '%s', was overwritten before "
+                         "the copy completed",
                          c->src->buf->name);
             return false;
         }

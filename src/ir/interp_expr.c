@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Expressions to instructions. A vector expression is computed lane by lane into consecutive registers; `one` compiles a single
-// lane, `compile_expr` all of them, sharing what the lanes have in common.
+// Expressions to instructions. A vector expression is computed lane by lane into consecutive
+// registers; `one` compiles a single lane, `compile_expr` all of them, sharing what the lanes have
+// in common.
 #include "ir/interp_compile.h"
 
 #include <string.h>
 
 typedef struct OpRow {
     NodeKind kind;
-    Op i64, f32, f64;       // OP_END: none
-    bool rounds;            // the result has to be brought into a narrow type
-    bool u64;               // the i64 instruction serves u64 too
+    Op i64, f32, f64; // OP_END: none
+    bool rounds;      // the result has to be brought into a narrow type
+    bool u64;         // the i64 instruction serves u64 too
 } OpRow;
 // clang-format off
 static const OpRow op_rows[] = {
@@ -36,8 +37,9 @@ static const OpRow op_rows[] = {
 };
 // clang-format on
 static const uint16_t wrap_ops[DT_COUNT] = {
-    [DT_I8] = OP_WRAP_I8,   [DT_I16] = OP_WRAP_I16, [DT_I32] = OP_WRAP_I32, [DT_U8] = OP_WRAP_U8,
-    [DT_U16] = OP_WRAP_U16, [DT_U32] = OP_WRAP_U32, [DT_F16] = OP_ROUND_F16, [DT_BF16] = OP_ROUND_BF16,
+    [DT_I8] = OP_WRAP_I8,    [DT_I16] = OP_WRAP_I16,    [DT_I32] = OP_WRAP_I32,
+    [DT_U8] = OP_WRAP_U8,    [DT_U16] = OP_WRAP_U16,    [DT_U32] = OP_WRAP_U32,
+    [DT_F16] = OP_ROUND_F16, [DT_BF16] = OP_ROUND_BF16,
 };
 
 static int32_t one(Compiler *c, Node *n, int lane, int32_t dst);
@@ -75,7 +77,11 @@ static const OpRow *op_row(const Node *n)
 static void emit_scalar(Compiler *c, Node *n, bool is_intrinsic, int nargs, Node **arg,
                         const int32_t *r, int32_t dst)
 {
-    ScalarOp s = {.is_intrinsic = is_intrinsic, .type = (DType)n->type, .nargs = nargs};
+    ScalarOp s;
+    memset(&s, 0, sizeof s); // padding too: compared whole
+    s.is_intrinsic = is_intrinsic;
+    s.type = (DType)n->type;
+    s.nargs = nargs;
     s.kind = is_intrinsic ? (uint16_t)intrinsic_id(n->u.intr) : n->kind;
     if (nargs > SCALAR_MAX_OPERANDS) {
         compile_error(c, n->loc, "'%s' has too many operands", node_info[n->kind].name);
@@ -94,6 +100,7 @@ static void emit_scalar(Compiler *c, Node *n, bool is_intrinsic, int nargs, Node
     int number = 0;
     while (number < c->p->scalars.n && memcmp(&c->p->scalars.at[number], &s, sizeof s)) number++;
     if (number == c->p->scalars.n) VEC_PUSH(c->a, &c->p->scalars, s);
+    ASSERT(number <= UINT16_MAX); // there are fewer operations times types
     EMIT(c, n->loc, SCALAR, .aux = (uint16_t)number, .a = dst, .b = nargs > 0 ? r[0] : 0,
          .c = nargs > 1 ? r[1] : 0, .d = nargs > 2 ? r[2] : 0);
 }
@@ -104,6 +111,11 @@ static void emit_operator(Compiler *c, Node *n, const int32_t *r, int32_t dst)
     const OpRow *row = op_row(n);
     DType type = (DType)n->kid[0]->type;
     Op op = OP_END;
+    if (n->nkid > 1 && n->kid[1]->type != type) {
+        compile_error(c, n->loc, "operands of different types, %s and %s", dtypes[type].name,
+                      dtypes[n->kid[1]->type].name);
+        return;
+    }
     if (row) {
         if (type == DT_F64) op = row->f64;
         else if (dtype_is_float(type)) op = row->f32;
@@ -117,7 +129,8 @@ static void emit_operator(Compiler *c, Node *n, const int32_t *r, int32_t dst)
     Ins ins = {.a = dst, .b = r[0], .c = n->nkid > 1 ? r[1] : 0};
     if (n->kind == N_SHL || n->kind == N_SHR) ins.aux = (uint16_t)(dtypes[type].bits - 1);
     compile_emit(c, n->loc, op, ins);
-    if (row->rounds && wrap_ops[n->type]) compile_emit(c, n->loc, (Op)wrap_ops[n->type], (Ins){.a = dst, .b = dst});
+    if (row->rounds && wrap_ops[n->type])
+        compile_emit(c, n->loc, (Op)wrap_ops[n->type], (Ins){.a = dst, .b = dst});
 }
 
 static void emit_cast(Compiler *c, Node *n, int32_t r, int32_t dst)
@@ -147,7 +160,8 @@ static void emit_ramp_lane(Compiler *c, Node *n, int32_t base, int lane, int32_t
     }
     int64_t step = (int64_t)((uint64_t)n->u.i * (uint64_t)lane);
     EMIT(c, n->loc, ADD_I64, .a = dst, .b = base, .c = compile_int(c, step));
-    if (wrap_ops[n->type]) compile_emit(c, n->loc, (Op)wrap_ops[n->type], (Ins){.a = dst, .b = dst});
+    if (wrap_ops[n->type])
+        compile_emit(c, n->loc, (Op)wrap_ops[n->type], (Ins){.a = dst, .b = dst});
 }
 
 // ---- intrinsics
@@ -190,20 +204,24 @@ static int32_t lane_sum(Compiler *c, Node *n, int32_t dst)
 static void place_of(Compiler *c, Node *ref, RefPlace *place)
 {
     int nindex = NREST(ref);
-    *place = (RefPlace){.mem = compile_mem(c, ref->u.buf, ref->loc), .worker = NO_REG};
+    *place = (RefPlace){.mem = compile_mem(c, ref->u.buf, ref->loc)};
     if (place->mem < 0) return;
     const Mem *m = &c->p->mems.at[place->mem];
     if (nindex != m->rank) {
-        compile_error(c, ref->loc, "'%s' has %d axes, but %d indices", ref->u.buf->name, m->rank, nindex);
+        compile_error(c, ref->loc, "'%s' has %d axes, but %d indices", ref->u.buf->name, m->rank,
+                      nindex);
         return;
     }
-    if (m->owners) compile_error(c, ref->loc, "'%s' is held by a mapping and has no place in memory", ref->u.buf->name);
+    if (m->owners)
+        compile_error(c, ref->loc, "'%s' is held by a mapping and has no place in memory",
+                      ref->u.buf->name);
     place->index = compile_reg(c, 2 * nindex);
     place->length = place->index + nindex;
     for (int i = 0; i < nindex; i++) {
         Node *index = REST(ref)[i];
         bool span = index->kind == N_SPAN;
-        if (lanes_of(span ? index->kid[0] : index) > 1) compile_error(c, index->loc, "the index of a place is a vector");
+        if (lanes_of(span ? index->kid[0] : index) > 1)
+            compile_error(c, index->loc, "the index of a place is a vector");
         one(c, span ? index->kid[0] : index, 0, place->index + i);
         if (span) one(c, index->kid[1], 0, place->length + i);
         else EMIT(c, index->loc, MOVE, .a = place->length + i, .b = compile_int(c, 1));
@@ -213,7 +231,7 @@ static void place_of(Compiler *c, Node *ref, RefPlace *place)
 static int32_t call(Compiler *c, Node *n, int lane, int32_t dst)
 {
     int nargs = (int)n->nkid;
-    Call call = {.intr = n->u.intr, .nargs = nargs, .lanes = lanes_of(n), .role = c->role, .type = (DType)n->type};
+    Call call = {.intr = n->u.intr, .nargs = nargs, .role = c->role};
     call.arg = NEW_ARRAY(c->a, int32_t, nargs);
     call.arg_type = NEW_ARRAY(c->a, DType, nargs);
     call.place = NEW_ARRAY(c->a, RefPlace, nargs);
@@ -240,8 +258,9 @@ static int32_t call(Compiler *c, Node *n, int lane, int32_t dst)
 
 // ---- loads
 
-static const uint16_t load_ops[2][4] = {{OP_LOAD_1, OP_LOAD_2, OP_LOAD_3, OP_LOAD_4},
-                                        {OP_LOAD_F32_1, OP_LOAD_F32_2, OP_LOAD_F32_3, OP_LOAD_F32_4}};
+static const uint16_t load_ops[2][4] = {
+    {OP_LOAD_1, OP_LOAD_2, OP_LOAD_3, OP_LOAD_4},
+    {OP_LOAD_F32_1, OP_LOAD_F32_2, OP_LOAD_F32_3, OP_LOAD_F32_4}};
 
 // The worker whose elements an access means; NO_REG: any, by the core that owns the lanes.
 static int32_t worker_of(Compiler *c, const Mem *m)
@@ -296,14 +315,20 @@ static int checked_mem(Compiler *c, Node *n)
         compile_error(c, n->loc, "a role's condition may only depend on the thread");
         return -1;
     }
+    if (n->u.buf->is_mbarrier) {
+        compile_error(c, n->loc, "'%s' is an mbarrier: it cannot be read", n->u.buf->name);
+        return -1;
+    }
     if (NREST(n) != c->p->mems.at[mem].rank) {
-        compile_error(c, n->loc, "'%s' has %d axes, but %d indices", n->u.buf->name, c->p->mems.at[mem].rank, NREST(n));
+        compile_error(c, n->loc, "'%s' has %d axes, but %d indices", n->u.buf->name,
+                      c->p->mems.at[mem].rank, NREST(n));
         return -1;
     }
     return mem;
 }
 
-static void emit_load_lane(Compiler *c, Node *n, int mem, const int32_t *index, int lane, int32_t dst)
+static void emit_load_lane(Compiler *c, Node *n, int mem, const int32_t *index, int lane,
+                           int32_t dst)
 {
     if (n->kind == N_LOAD) {
         load_element(c, n->loc, mem, dst, index);
@@ -375,7 +400,8 @@ static int32_t logic_one(Compiler *c, Node *n, int lane, int32_t dst)
 {
     int32_t result = compile_reg(c, 1);
     one(c, n->kid[0], lane, result);
-    int done = n->kind == N_LAND ? EMIT(c, n->loc, JUMP_FALSE, .a = result) : EMIT(c, n->loc, JUMP_TRUE, .a = result);
+    int done = n->kind == N_LAND ? EMIT(c, n->loc, JUMP_FALSE, .a = result)
+                                 : EMIT(c, n->loc, JUMP_TRUE, .a = result);
     one(c, n->kid[1], lane, result);
     compile_patch(c, done, compile_here(c));
     return move(c, n->loc, result, dst);
@@ -397,11 +423,13 @@ static int32_t variable(Compiler *c, Node *n, int lane, int32_t dst)
     Node *value = map_get(&c->defines, v);
     if (c->pure && v->builtin == VAR_NORMAL) {
         if (value) return one(c, value, lane, dst);
-        compile_error(c, n->loc, "a role's condition may only depend on the thread, not on '%s'", v->name);
+        compile_error(c, n->loc, "a role's condition may only depend on the thread, not on '%s'",
+                      v->name);
         return compile_int(c, 0);
     }
     if (v->builtin == VAR_LANE && c->lane != NO_REG) return move(c, n->loc, c->lane, dst);
-    if (v->builtin != VAR_NORMAL && v->builtin != VAR_DIM && v->builtin != VAR_LANE) return move(c, n->loc, (int32_t)v->builtin, dst);
+    if (v->builtin != VAR_NORMAL && v->builtin != VAR_DIM && v->builtin != VAR_LANE)
+        return move(c, n->loc, (int32_t)v->builtin, dst);
     void *reg = map_get(&c->vars, v);
     if (!reg) {
         compile_error(c, n->loc, "'%s' has no value here", v->name);
@@ -414,7 +442,8 @@ static int32_t variable(Compiler *c, Node *n, int lane, int32_t dst)
 static int32_t extract(Compiler *c, Node *n, int32_t dst)
 {
     Node *v = KID(n, EXTRACT, a), *lane = KID(n, EXTRACT, lane);
-    if (lane->kind == N_INT && lane->u.i >= 0 && lane->u.i < lanes_of(v)) return one(c, v, (int)lane->u.i, dst);
+    if (lane->kind == N_INT && lane->u.i >= 0 && lane->u.i < lanes_of(v))
+        return one(c, v, (int)lane->u.i, dst);
     int32_t r = compile_expr(c, v, NO_REG), l = one(c, lane, 0, NO_REG);
     dst = into(c, dst);
     EMIT(c, n->loc, LANE, .a = dst, .b = r, .c = l, .d = lanes_of(v));
@@ -426,7 +455,8 @@ static int32_t intrinsic_one(Compiler *c, Node *n, int lane, int32_t dst)
     if (intrinsic_id(n->u.intr) == INTR_LANE_SUM) return lane_sum(c, n, dst);
     if (!is_pure_intrinsic(n->u.intr)) return call(c, n, lane, dst);
     int32_t r[SCALAR_MAX_OPERANDS] = {0};
-    for (int i = 0; i < (int)n->nkid && i < SCALAR_MAX_OPERANDS; i++) r[i] = one(c, n->kid[i], lane, NO_REG);
+    for (int i = 0; i < (int)n->nkid && i < SCALAR_MAX_OPERANDS; i++)
+        r[i] = one(c, n->kid[i], lane, NO_REG);
     dst = into(c, dst);
     emit_pure(c, n, r, dst);
     return dst;

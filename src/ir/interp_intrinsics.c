@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the intrinsics with effects mean, one function a row of intrinsics.def. Pure rows never come here: scalar.c computes them, and
-// the compiler unfolds those across lanes. A function that lets the thread wait leaves it at the call.
+// What the intrinsics with effects mean, one function a row of intrinsics.def. Pure rows never come
+// here: scalar.c computes them, and the compiler unfolds those across lanes. A function that lets
+// the thread wait leaves it at the call.
 #include "ir/interp_machine.h"
 
 #include <math.h>
@@ -50,14 +51,16 @@ static Outcome call_barrier_id(Run *run, Thread *t, const Call *call)
 {
     int64_t id = int_arg(t, call, 0), count = int_arg(t, call, 1);
     if (id < 0 || id >= NAMED_BARRIERS || count < 1 || count > run->nthread) {
-        interp_error(run, t, "barrier %lld of %lld threads: there are %d barriers, and %d threads in the block", (long long)id,
-                     (long long)count, NAMED_BARRIERS, run->nthread);
+        interp_error(
+            run, t,
+            "barrier %lld of %lld threads: there are %d barriers, and %d threads in the block",
+            (long long)id, (long long)count, NAMED_BARRIERS, run->nthread);
         return OUT_FAILED;
     }
     Meeting *m = &t->block->named[id];
     if (m->arrived && m->wanted != count) {
-        interp_error(run, t, "barrier %lld is used with %lld threads here and %d elsewhere", (long long)id, (long long)count,
-                     m->wanted);
+        interp_error(run, t, "barrier %lld is used with %lld threads here and %d elsewhere",
+                     (long long)id, (long long)count, m->wanted);
         diag_note(run->diag, interp_loc(run, m->first), "thread %d waits here", m->first->index);
         return OUT_FAILED;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts of the interpreter share: instructions, the program of a stage, memory with its shadow, and threads.
-// A register is a Cell; a vector value is as many consecutive cells as it has lanes, so no instruction knows of lanes. Constants
-// live in the frame too, at negative numbers.
+// What the parts of the interpreter share: instructions, the program of a stage, memory with its
+// shadow, and threads. A register is a Cell; a vector value is as many consecutive cells as it has
+// lanes, so no instruction knows of lanes. Constants live in the frame too, at negative numbers.
 #ifndef HEALD_IR_INTERP_MACHINE_H
 #define HEALD_IR_INTERP_MACHINE_H
 
@@ -29,8 +29,8 @@ typedef struct Ins {
 enum { MAX_RANK = 8, MAX_FRAME = 1 << 20 };
 typedef enum Segment { SEG_FIXED, SEG_BLOCK, SEG_THREAD, SEG_COUNT } Segment;
 
-// Who owns an element of a buffer `over` a mapping: entry[start[e]] .. entry[end[e]] for the row-major element number e of the
-// mapping's shape, workers ascending.
+// Who owns an element of a buffer `over` a mapping: entry[start[e]] .. entry[end[e]] for the
+// row-major element number e of the mapping's shape, workers ascending.
 typedef struct Owner {
     int32_t worker, slot;
 } Owner;
@@ -52,7 +52,7 @@ typedef struct Mbarrier {
     int64_t bytes;             // announced minus arrived
     int64_t phase;             // number of completed phases
     uint32_t *clock;           // what those who arrived knew, when races are checked
-    int64_t *seen;             // for each thread of the block: 2 + the last phase that it waited for; 0: none
+    int64_t *seen; // for each thread of the block: 2 + the last phase that it waited for; 0: none
 } Mbarrier;
 
 typedef struct Shadow Shadow; // what the race detector remembers of one unit of memory
@@ -73,10 +73,10 @@ typedef struct Mem {
     const Layout *layout; // other than strided
     const int32_t *table; // of the layout: element for the row-major number of an index, or NULL
     const OwnerTable *owners;
-    bool by_lane;      // owners are lanes, and all slots belong to the thread
-    int32_t worker;       // register of the worker, unless by_lane; of this buffer alone, as the next
-    int32_t made;         // register that counts its ALLOCs
-    Shadow *shadow;    // SEG_FIXED, when races are checked: of each unit
+    bool by_lane;   // owners are lanes, and all slots belong to the thread
+    int32_t worker; // register of the worker, unless by_lane; of this buffer alone, as the next
+    int32_t made;   // register that counts its ALLOCs
+    Shadow *shadow; // SEG_FIXED, when races are checked: of each unit
 } Mem;
 
 // Memory that outlives a stage: parameters and workspace.
@@ -91,17 +91,15 @@ typedef struct Store {
 typedef struct RefPlace {
     int mem;
     int32_t index, length; // registers: one for each axis, consecutive
-    int32_t worker;        // register, -1: none
 } RefPlace;
 
 typedef struct Call {
     const Intrinsic *intr;
-    int nargs, lanes, role;
+    int nargs, role;
     int32_t dst;
-    DType type;
     DType *arg_type;
-    int32_t *arg;     // register of each value argument
-    RefPlace *place;  // of each REF argument
+    int32_t *arg;      // register of each value argument
+    RefPlace *place;   // of each REF argument
     const char **text; // of each STRING argument, else NULL
 } Call;
 
@@ -115,9 +113,9 @@ typedef struct ScalarOp {
 
 typedef struct Role {
     Node *cond;
-    int parent;      // -1: the block
-    int entry;       // code that computes whether the thread is a member
-    int32_t result;  // into this register
+    int parent;     // -1: the block
+    int entry;      // code that computes whether the thread is a member
+    int32_t result; // into this register
     Loc loc;
 } Role;
 
@@ -137,32 +135,43 @@ typedef struct Program {
     bool whole_grid;                    // a grid barrier is used: all blocks live
 } Program;
 
+// How a thread left the machine, or a call went. OUT_BLOCKED: it waits, or others have their turn.
 typedef enum Outcome { OUT_NEXT, OUT_BLOCKED, OUT_FAILED, OUT_DONE } Outcome;
 
-typedef enum Wait { WAIT_NOTHING, WAIT_BARRIER, WAIT_NAMED, WAIT_WARP, WAIT_GRID, WAIT_MBARRIER, WAIT_END } Wait;
+typedef enum Wait {
+    WAIT_NOTHING,
+    WAIT_BARRIER,
+    WAIT_NAMED,
+    WAIT_WARP,
+    WAIT_GRID,
+    WAIT_MBARRIER,
+    WAIT_END
+} Wait;
 
 typedef struct Run Run;
 typedef struct Block Block;
 typedef struct Thread Thread;
 
-// Threads that meet: at a barrier of a role or block, a named barrier, a warp's exchange, or the whole grid.
+// Threads that meet: at a barrier of a role or block, a named barrier, a warp's exchange, or the
+// whole grid.
 typedef struct Meeting {
     int arrived, wanted;
-    const Thread *first; // who came first; all must come to the same instruction, but for named barriers
+    const Thread
+        *first; // who came first; all must come to the same instruction, but for named barriers
 } Meeting;
 
 // An asynchronous copy under way.
 typedef struct Copy {
     struct Copy *next;
     Thread *owner;
-    int pc;                         // of the call that started it
+    int pc; // of the call that started it
     const Mem *dst, *src;
-    int64_t nelem, cap;
+    int64_t nelem, cap, cap_bytes;
     int64_t *dst_element, *src_element;
-    void *snapshot;                 // the source as it was
-    Mbarrier *bar;                  // bulk: completes bytes here
-    int64_t group;                  // cp_async: 0 until committed
-    uint32_t *clock;                // of the owner at the start, for bulk copies when races are checked
+    void *snapshot;  // the source as it was
+    Mbarrier *bar;   // bulk: completes bytes here
+    int64_t group;   // cp_async: 0 until committed
+    uint32_t *clock; // of the owner at the start, for bulk copies when races are checked
 } Copy;
 
 typedef struct CopyList {
@@ -174,21 +183,21 @@ struct Thread {
     int pc; // of the instruction that waits or failed
     Wait wait;
     Block *block;
-    int index;                         // in the block
-    int live;                          // among the threads that live together
+    int index; // in the block
+    int live;  // among the threads that live together
     uintptr_t data[SEG_COUNT], mark[SEG_COUNT];
-    bool *member;                      // of each role
-    Meeting *meeting;                  // it waits in
-    Mbarrier *bar;                     // it waits for
+    bool *member;     // of each role
+    Meeting *meeting; // it waits in
+    Mbarrier *bar;    // it waits for
     int64_t parity;
-    RefPlace place;                    // of bar, for messages
-    CopyList copies;                   // its cp_async copies, oldest first
-    int64_t committed, completed;      // groups of them
-    uint32_t *clock;                   // vector clock, one entry for each live thread; NULL: races are not checked
-    uint32_t *fence_clock;             // the clock at its last fence
-    uint32_t *seen_clock;              // what its atomics saw, to be joined at the next fence
+    RefPlace place;               // of bar, for messages
+    CopyList copies;              // its cp_async copies, oldest first
+    int64_t committed, completed; // groups of them
+    uint32_t *clock; // vector clock, one entry for each live thread; NULL: races are not checked
+    uint32_t *fence_clock; // the clock at its last fence
+    uint32_t *seen_clock;  // what its atomics saw, to be joined at the next fence
     const struct Foreign *foreign, *seen_foreign; // the same of blocks that ran before
-    uint32_t proxy_fence;              // own clock at the last fence_async
+    uint32_t proxy_fence;                         // own clock at the last fence_async
 };
 
 enum { NAMED_BARRIERS = 16, WARP = 32 };
@@ -197,10 +206,11 @@ struct Block {
     int64_t number;
     void *data;
     uint8_t *mark;
-    Shadow *shadow;  // of its units
-    int *leader, *size; // of the block, then of each role: first member (-1: none), number of members
+    Shadow *shadow; // of its units
+    int *leader,
+        *size; // of the block, then of each role: first member (-1: none), number of members
     Thread *thread;
-    Meeting *role;   // the block's, then each role's
+    Meeting *role; // the block's, then each role's
     Meeting *warp;
     Meeting named[NAMED_BARRIERS];
 };
@@ -220,11 +230,11 @@ struct Run {
     Thread *threads;
     int nblock, nthread; // live blocks; threads of each
     int64_t grid[KERNEL_MAX_GRID];
-    int64_t fuel;        // steps until the next look at the limits
+    int64_t fuel; // steps until the next look at the limits
     int64_t steps_left, max_steps;
-    Meeting all;         // threads at a grid barrier
-    CopyList bulk;       // under way
-    Copy *spare;         // records to use again
+    Meeting all;           // threads at a grid barrier
+    CopyList bulk;         // under way
+    Copy *spare;           // records to use again
     struct Tracker *races; // NULL: not checked
 };
 
@@ -238,12 +248,22 @@ bool interp_evaluate(const Node *n, const Var *var, Scalar value, Scalar *out);
 // interp_exec.c: runs a thread until it waits, ends or fails.
 Outcome interp_exec(Run *run, Thread *t);
 
-// interp_memory.c. An access of one element by the slow way: element number in the storage, or -1 with diagnostics.
-typedef enum Access { ACCESS_READ, ACCESS_WRITE, ACCESS_ATOMIC, ACCESS_START_COPY, ACCESS_START_BULK } Access;
+// interp_memory.c. An access of one element by the slow way: element number in the storage, or -1
+// with diagnostics.
+typedef enum Access {
+    ACCESS_READ,
+    ACCESS_WRITE,
+    ACCESS_ATOMIC,
+    ACCESS_START_COPY,
+    ACCESS_START_BULK
+} Access;
 int64_t memory_locate(Run *run, Thread *t, const Mem *m, const int64_t *index, Access access);
-// Reads or writes an element of a buffer `over` a mapping as `worker` holds it, or, without, as the core that owns all lanes does.
-bool memory_over(Run *run, Thread *t, const Mem *m, const int64_t *index, bool has_worker, int64_t worker, bool write, Cell *value);
-// Do workers that share an element agree on it? Called where all threads of the block have arrived or ended.
+// Reads or writes an element of a buffer `over` a mapping as `worker` holds it, or, without, as the
+// core that owns all lanes does.
+bool memory_over(Run *run, Thread *t, const Mem *m, const int64_t *index, bool has_worker,
+                 int64_t worker, bool write, Cell *value);
+// Do workers that share an element agree on it? Called where all threads of the block have arrived
+// or ended.
 bool memory_replicas_agree(Run *run, const Block *block);
 void memory_error(Run *run, const Thread *t, const Mem *m, const int64_t *index, const char *what);
 Cell memory_get(DType type, const void *p);
@@ -261,11 +281,13 @@ static inline uint8_t *memory_mark(const Thread *t, const Mem *m, int64_t unit)
 Outcome interp_call(Run *run, Thread *t, const Call *call);
 
 // interp_sync.c: who waits for whom.
-void sync_create(Run *run);   // for the live blocks of a stage
-void sync_start(Run *run);    // before blocks start
-bool sync_finish(Run *run);   // after they ended
-bool sync_advance(Run *run);  // nobody can go on: completes a copy, or reports the threads stuck and gives false
-// The thread arrives. OUT_NEXT for the last one: the others then wait no more, and go on after their instruction.
+void sync_create(Run *run); // for the live blocks of a stage
+void sync_start(Run *run);  // before blocks start
+bool sync_finish(Run *run); // after they ended
+bool sync_advance(
+    Run *run); // nobody can go on: completes a copy, or reports the threads stuck and gives false
+// The thread arrives. OUT_NEXT for the last one: the others then wait no more, and go on after
+// their instruction.
 Outcome sync_meet(Run *run, Thread *t, Meeting *m, Wait wait);
 bool mbarrier_passed(const Thread *t);
 Outcome mbarrier_arrive(Run *run, Thread *t, Mbarrier *bar);
@@ -273,7 +295,8 @@ Outcome mbarrier_wait(Run *run, Thread *t, Mbarrier *bar, int64_t parity);
 void mbarrier_settle(Run *run, Mbarrier *bar); // completes the phase if nothing is missing
 
 // interp_copy.c: copies that complete late.
-bool copy_start(Run *run, Thread *t, const RefPlace *dst, const RefPlace *src, Mbarrier *bar, Copy **out);
+bool copy_start(Run *run, Thread *t, const RefPlace *dst, const RefPlace *src, Mbarrier *bar,
+                Copy **out);
 bool copy_finish(Run *run, Copy *copy);
 void copy_push(CopyList *list, Copy *copy);
 Copy *copy_pop(CopyList *list);
@@ -282,25 +305,28 @@ Copy *copy_pop(CopyList *list);
 typedef struct Tracker Tracker;
 void race_create(Run *run);
 void race_next_stage(Run *run);
-void race_threads(Run *run);                             // clocks for the live threads of a stage
-void race_start(Run *run);                               // other blocks start
+void race_threads(Run *run); // clocks for the live threads of a stage
+void race_start(Run *run);   // other blocks start
 Shadow *race_shadow(Run *run, int64_t nunit);
 // False with diagnostics if the access races with one before; otherwise it is remembered.
-bool race_check(Run *run, Thread *t, const Mem *m, const int64_t *index, int64_t unit, int nunit, Access access);
-void race_copied(Run *run, const Copy *c);               // the copy's owner has waited: it counts as written now
+bool race_check(Run *run, Thread *t, const Mem *m, const int64_t *index, int64_t unit, int nunit,
+                Access access);
+void race_copied(Run *run, const Copy *c); // the copy's owner has waited: it counts as written now
 void race_atomic(Run *run, Thread *t, const Mem *m, int64_t element);
 void race_fence(Run *run, Thread *t);
 void race_fence_async(Thread *t);
-void race_meet(Run *run, const Meeting *m);              // all threads in it know what each knows
+void race_meet(Run *run, const Meeting *m); // all threads in it know what each knows
 void race_join(Run *run, uint32_t *into, const uint32_t *from);
-void race_reset(Run *run, uint32_t **clock);             // knows nothing; made if NULL
-void race_release(Run *run, Thread *t, uint32_t *clock); // who acquires the clock knows what t knows
+void race_reset(Run *run, uint32_t **clock); // knows nothing; made if NULL
+void race_release(Run *run, Thread *t,
+                  uint32_t *clock); // who acquires the clock knows what t knows
 void race_snapshot(Run *run, Thread *t, uint32_t **clock);
 void race_acquire(Run *run, Thread *t, const uint32_t *clock);
 
 // interp_run.c
 Loc interp_loc(const Run *run, const Thread *t);
-void interp_error(Run *run, const Thread *t, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void interp_error(Run *run, const Thread *t, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 void interp_where(Run *run, const Thread *t); // a note
 
 static inline Scalar scalar_from(DType type, Cell c)

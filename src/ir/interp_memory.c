@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accesses that are not plain: layouts, shared storage, buffers held by a mapping, race checks; and what is wrong with those that
-// must not happen.
+// Accesses that are not plain: layouts, shared storage, buffers held by a mapping, race checks; and
+// what is wrong with those that must not happen.
 #include "ir/interp_machine.h"
 
 #include <string.h>
@@ -63,23 +63,27 @@ static int64_t element_of(const Mem *m, const int64_t *index)
 {
     int64_t e = 0;
     if (m->layout && !m->table) return layout_index(m->layout, index);
-    for (int i = 0; i < m->rank; i++) e += m->table ? e * (m->extent[i] - 1) + index[i] : index[i] * m->stride[i];
+    for (int i = 0; i < m->rank; i++)
+        e += m->table ? e * (m->extent[i] - 1) + index[i] : index[i] * m->stride[i];
     return m->table ? m->table[e] : e;
 }
 
-static bool check_marks(Run *run, Thread *t, const Mem *m, const int64_t *index, int64_t unit, int nunit, Access access)
+static bool check_marks(Run *run, Thread *t, const Mem *m, const int64_t *index, int64_t unit,
+                        int nunit, Access access)
 {
     uint8_t *mark = memory_mark(t, m, unit);
     for (int i = 0; i < nunit; i++) {
         if (mark[i] & MARK_COPYING) {
             memory_error(run, t, m, index,
-                         access == ACCESS_READ ? "read of an asynchronous copy's destination before waiting for it"
-                                               : "write to an asynchronous copy's destination before waiting for it");
+                         access == ACCESS_READ
+                             ? "read of an asynchronous copy's destination before waiting for it"
+                             : "write to an asynchronous copy's destination before waiting for it");
             return false;
         }
         if (access == ACCESS_WRITE) {
             mark[i] = MARK_WRITTEN;
-        } else if (access != ACCESS_START_COPY && access != ACCESS_START_BULK && !(mark[i] & MARK_WRITTEN)) {
+        } else if (access != ACCESS_START_COPY && access != ACCESS_START_BULK &&
+                   !(mark[i] & MARK_WRITTEN)) {
             memory_error(run, t, m, index, "read of memory that was never written");
             return false;
         }
@@ -90,13 +94,16 @@ static bool check_marks(Run *run, Thread *t, const Mem *m, const int64_t *index,
 int64_t memory_locate(Run *run, Thread *t, const Mem *m, const int64_t *index, Access access)
 {
     if (!memory_inside(m, index)) {
-        memory_error(run, t, m, index, access == ACCESS_READ ? "read out of bounds" : "write out of bounds");
+        memory_error(run, t, m, index,
+                     access == ACCESS_READ ? "read out of bounds" : "write out of bounds");
         return -1;
     }
     int64_t e = element_of(m, index), unit = e * m->size_bytes / m->unit_bytes;
     int nunit = m->size_bytes / m->unit_bytes;
     if (m->tracked && !check_marks(run, t, m, index, unit, nunit, access)) return -1;
-    if (run->races && !m->buf->is_mbarrier && m->segment != SEG_THREAD && !race_check(run, t, m, index, unit, nunit, access)) return -1;
+    if (run->races && !m->buf->is_mbarrier && m->segment != SEG_THREAD &&
+        !race_check(run, t, m, index, unit, nunit, access))
+        return -1;
     return e;
 }
 
@@ -105,7 +112,8 @@ int64_t memory_locate(Run *run, Thread *t, const Mem *m, const int64_t *index, A
 static void not_owned(Run *run, const Thread *t, const Mem *m, const int64_t *index, int64_t worker)
 {
     memory_error(run, t, m, index, "access to an element that the worker does not own");
-    diag_note(run->diag, m->buf->loc, "worker %lld of the mapping that '%s' is over", (long long)worker, m->buf->name);
+    diag_note(run->diag, m->buf->loc, "worker %lld of the mapping that '%s' is over",
+              (long long)worker, m->buf->name);
 }
 
 static int64_t slot_of(const Mem *m, const Owner *o)
@@ -113,7 +121,8 @@ static int64_t slot_of(const Mem *m, const Owner *o)
     return m->by_lane ? o->worker * m->owners->map->ntask + o->slot : o->slot;
 }
 
-static bool use_slot(Run *run, Thread *t, const Mem *m, const int64_t *index, int64_t slot, bool write, Cell *value)
+static bool use_slot(Run *run, Thread *t, const Mem *m, const int64_t *index, int64_t slot,
+                     bool write, Cell *value)
 {
     uint8_t *mark = memory_mark(t, m, slot);
     if (write) {
@@ -129,8 +138,8 @@ static bool use_slot(Run *run, Thread *t, const Mem *m, const int64_t *index, in
     return true;
 }
 
-bool memory_over(Run *run, Thread *t, const Mem *m, const int64_t *index, bool has_worker, int64_t worker, bool write,
-                 Cell *value)
+bool memory_over(Run *run, Thread *t, const Mem *m, const int64_t *index, bool has_worker,
+                 int64_t worker, bool write, Cell *value)
 {
     const OwnerTable *owners = m->owners;
     int64_t e = 0;
@@ -194,7 +203,8 @@ static bool all_agree(Run *run, const Mem *m, Thread *const *holder)
     return true;
 }
 
-// Several threads may be the same worker, each in another set of workers: a set ends where a worker comes again.
+// Several threads may be the same worker, each in another set of workers: a set ends where a worker
+// comes again.
 static bool replicas_agree(Run *run, const Block *block, const Mem *m)
 {
     ArenaMark mark = arena_mark(&run->arena);
@@ -219,7 +229,8 @@ bool memory_replicas_agree(Run *run, const Block *block)
 {
     for (int i = 0; i < run->program->mems.n; i++) {
         const Mem *m = &run->program->mems.at[i];
-        if (m->owners && m->owners->shared && !m->by_lane && !replicas_agree(run, block, m)) return false;
+        if (m->owners && m->owners->shared && !m->by_lane && !replicas_agree(run, block, m))
+            return false;
     }
     return true;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the buffers of a stage lie: global and workspace memory at fixed addresses, shared and core-local memory at offsets in the
-// block's, local memory at offsets in the thread's. Buffers that share storage get the same offset.
+// Where the buffers of a stage lie: global and workspace memory at fixed addresses, shared and
+// core-local memory at offsets in the block's, local memory at offsets in the thread's. Buffers
+// that share storage get the same offset.
 #include "ir/interp_compile.h"
 
 #include <string.h>
@@ -63,7 +64,10 @@ static bool describe_layout(Compiler *c, const Buffer *b, Mem *m)
 // Type, extents and order of elements; false with a diagnostic.
 static bool describe(Compiler *c, const Buffer *b, Mem *m)
 {
-    *m = (Mem){.buf = b, .type = b->type, .rank = b->flat ? 1 : b->rank, .size_bytes = compile_element_bytes(b)};
+    *m = (Mem){.buf = b,
+               .type = b->type,
+               .rank = b->flat ? 1 : b->rank,
+               .size_bytes = compile_element_bytes(b)};
     m->unit_bytes = m->size_bytes;
     m->worker = NO_REG;
     if (m->rank > MAX_RANK) {
@@ -94,13 +98,14 @@ static int add(Compiler *c, Mem *m)
     intptr_t unit = (intptr_t)map_get(&c->units, compile_root(m->buf));
     if (unit && unit < m->unit_bytes) m->unit_bytes = (int)unit;
     if (m->unit_bytes != m->size_bytes) m->slow = true;
-    if (c->run->races && m->segment != SEG_THREAD) m->slow = true;
+    if (c->run->races && (m->segment == SEG_BLOCK || m->shadow)) m->slow = true;
     VEC_PUSH(c->a, &c->p->mems, *m);
     map_put(c->a, &c->mems, m->buf, (void *)(intptr_t)c->p->mems.n);
     return c->p->mems.n - 1;
 }
 
-// Room for m in memory that ends at *bytes and *marks, or the room of the buffer whose storage it shares.
+// Room for m in memory that ends at *bytes and *marks, or the room of the buffer whose storage it
+// shares.
 static bool reserve(Compiler *c, Mem *m, int64_t *bytes, int64_t *marks)
 {
     const Buffer *root = compile_root(m->buf);
@@ -112,7 +117,8 @@ static bool reserve(Compiler *c, Mem *m, int64_t *bytes, int64_t *marks)
         if (of < 0) return false;
         const Mem *r = &c->p->mems.at[of];
         if (r->segment != m->segment || r->owners || m->owners || r->nelem * r->size_bytes < size) {
-            compile_error(c, m->buf->loc, "'%s' does not fit into the storage of '%s'", m->buf->name, root->name);
+            compile_error(c, m->buf->loc, "'%s' does not fit into the storage of '%s'",
+                          m->buf->name, root->name);
             return false;
         }
         m->data = r->data;
@@ -156,7 +162,8 @@ static void place_fixed(Compiler *c, const Buffer *b, uintptr_t data)
             s->data = arena_alloc_array(c->a, (size_t)m.size_bytes, (size_t)m.nelem);
             s->mark = arena_alloc(c->a, (size_t)m.nelem);
         }
-        if (c->run->races) s->shadow = race_shadow(c->run, m.nelem);
+        if (c->run->races && (b->output || b->space == SPACE_WORKSPACE))
+            s->shadow = race_shadow(c->run, m.nelem);
     }
     if (b->space == SPACE_WORKSPACE) {
         if (m.nelem > s->nelem || m.size_bytes != s->size_bytes) {
@@ -174,7 +181,8 @@ static void place_fixed(Compiler *c, const Buffer *b, uintptr_t data)
 void compile_place_stage(Compiler *c)
 {
     const Kernel *k = c->run->kernel;
-    for (int i = 0; i < k->params.n; i++) place_fixed(c, k->params.at[i], (uintptr_t)c->run->data[i]);
+    for (int i = 0; i < k->params.n; i++)
+        place_fixed(c, k->params.at[i], (uintptr_t)c->run->data[i]);
     for (int i = 0; i < k->workspace.n && !c->failed; i++) place_fixed(c, k->workspace.at[i], 0);
     // Those that own their storage first: an alias may be declared before what it shares.
     for (int pass = 0; pass < 2; pass++) {
@@ -208,7 +216,8 @@ int compile_place_local(Compiler *c, const Buffer *b)
     if (b->over && !b->flat) {
         m.owners = interp_owners(c->run, b->over, b->loc);
         if (!m.owners || !b->over_worker || b->over->rank != m.rank) {
-            if (m.owners) compile_error(c, b->loc, "'%s' does not fit the mapping that holds it", b->name);
+            if (m.owners)
+                compile_error(c, b->loc, "'%s' does not fit the mapping that holds it", b->name);
             c->failed = true;
             return -1;
         }
@@ -286,7 +295,9 @@ const OwnerTable *interp_owners(Run *run, const Mapping *m, Loc loc)
         fits &= mul_i64(n, m->shape[i], &n);
     }
     if (!fits || n > OWNER_LIMIT) {
-        diag_error(run->diag, loc, "a mapping with more than %d tasks cannot hold a buffer in the interpreter", OWNER_LIMIT);
+        diag_error(run->diag, loc,
+                   "a mapping with more than %d tasks cannot hold a buffer in the interpreter",
+                   OWNER_LIMIT);
         return NULL;
     }
     t = NEW(&run->arena, OwnerTable);
@@ -298,7 +309,8 @@ const OwnerTable *interp_owners(Run *run, const Mapping *m, Loc loc)
     t->end = NEW_ARRAY(&run->arena, int64_t, n);
     t->entry = NEW_ARRAY(&run->arena, Owner, entries);
     if (!fill_owners(run, m, t)) {
-        diag_error(run->diag, loc, "the mapping that holds this buffer gives an index outside its shape");
+        diag_error(run->diag, loc,
+                   "the mapping that holds this buffer gives an index outside its shape");
         return NULL;
     }
     map_put(&run->arena, &run->owners, m, t);

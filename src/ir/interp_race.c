@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Races as missing happens-before, by vector clocks with one epoch for the last write and, while reads are ordered, one for the last
-// read (FastTrack: Flanagan & Freund 2009). A batch is the blocks that live together; of what earlier batches of the stage did, only
-// that is ordered before which was released to the thread through a fence and an atomic.
+// Races as missing happens-before, by vector clocks with one epoch for the last write and, while
+// reads are ordered, one for the last read (FastTrack: Flanagan & Freund 2009). A batch is the
+// blocks that live together; of what earlier batches of the stage did, only that is ordered before
+// which was released to the thread through a fence and an atomic.
 #include "ir/interp_machine.h"
 
 #include <string.h>
@@ -74,7 +75,8 @@ void race_threads(Run *run)
         t->fence_clock = new_clock(run);
         t->seen_clock = new_clock(run);
     }
-    for (int b = 0; b < run->nblock; b++) run->blocks[b].shadow = race_shadow(run, run->program->block_marks);
+    for (int b = 0; b < run->nblock; b++)
+        run->blocks[b].shadow = race_shadow(run, run->program->block_marks);
 }
 
 void race_start(Run *run)
@@ -169,26 +171,35 @@ static Shadow *shadow_of(const Thread *t, const Mem *m, int64_t unit)
     return m->shadow ? &m->shadow[unit] : NULL;
 }
 
-static bool report(Run *run, const Thread *t, const Mem *m, const int64_t *index, const char *what, const Epoch *e, const char *other)
+static bool report(Run *run, const Thread *t, const Mem *m, const int64_t *index, const char *what,
+                   const Epoch *e, const char *other)
 {
     memory_error(run, t, m, index, what);
     int64_t first = run->threads[0].block->number;
     if (e->batch == run->races->batch)
-        diag_note(run->diag, e->loc, "%s here by thread %d of block %lld, with nothing that orders the two", other,
-                  (int)(e->thread % (uint32_t)run->nthread), (long long)(first + e->thread / (uint32_t)run->nthread));
+        diag_note(run->diag, e->loc,
+                  "%s here by thread %d of block %lld, with nothing that orders the two", other,
+                  (int)(e->thread % (uint32_t)run->nthread),
+                  (long long)(first + e->thread / (uint32_t)run->nthread));
     else
-        diag_note(run->diag, e->loc, "%s here by thread %d of another block, with nothing that orders the two", other,
+        diag_note(run->diag, e->loc,
+                  "%s here by thread %d of another block, with nothing that orders the two", other,
                   (int)(e->thread % (uint32_t)run->nthread));
     return false;
 }
 
-static bool check_reads(Run *run, const Thread *t, const Mem *m, const int64_t *index, const Shadow *s)
+static bool check_reads(Run *run, const Thread *t, const Mem *m, const int64_t *index,
+                        const Shadow *s)
 {
     static const char what[] = "race: write to what another thread reads";
     if (!is_ordered(run, t, &s->other)) return report(run, t, m, index, what, &s->other, "read");
-    if (!s->many || s->read.batch != run->races->batch) return is_ordered(run, t, &s->read) || report(run, t, m, index, what, &s->read, "read");
+    if (!s->many || s->read.batch != run->races->batch)
+        return is_ordered(run, t, &s->read) || report(run, t, m, index, what, &s->read, "read");
     for (int i = 0; i < run->races->nlive; i++) {
-        Epoch e = {.batch = s->read.batch, .thread = (uint32_t)i, .clock = s->readers[i], .loc = s->read.loc};
+        Epoch e = {.batch = s->read.batch,
+                   .thread = (uint32_t)i,
+                   .clock = s->readers[i],
+                   .loc = s->read.loc};
         if (!is_ordered(run, t, &e)) return report(run, t, m, index, what, &e, "read");
     }
     return true;
@@ -214,7 +225,8 @@ static void note_read(Run *run, Thread *t, Shadow *s, const Epoch *now)
     }
 }
 
-static bool check_unit(Run *run, Thread *t, const Mem *m, const int64_t *index, Shadow *s, Access access)
+static bool check_unit(Run *run, Thread *t, const Mem *m, const int64_t *index, Shadow *s,
+                       Access access)
 {
     Epoch now = {run->races->batch, (uint32_t)t->live, t->clock[t->live], interp_loc(run, t)};
     if (m->segment == SEG_BLOCK && s->write.batch != now.batch && s->read.batch != now.batch) {
@@ -224,7 +236,10 @@ static bool check_unit(Run *run, Thread *t, const Mem *m, const int64_t *index, 
     }
     bool atomics = access == ACCESS_ATOMIC && s->atomic;
     if (!atomics && !is_ordered(run, t, &s->write))
-        return report(run, t, m, index, access == ACCESS_READ ? "race: read of what another thread writes" : "race: write to what another thread writes", &s->write, "written");
+        return report(run, t, m, index,
+                      access == ACCESS_READ ? "race: read of what another thread writes"
+                                            : "race: write to what another thread writes",
+                      &s->write, "written");
     if (access == ACCESS_READ) {
         note_read(run, t, s, &now);
         return true;
@@ -232,8 +247,10 @@ static bool check_unit(Run *run, Thread *t, const Mem *m, const int64_t *index, 
     if (!check_reads(run, t, m, index, s)) return false;
     if (access == ACCESS_START_BULK && s->write.batch == now.batch && !s->async &&
         s->write.clock > run->threads[s->write.thread].proxy_fence) {
-        memory_error(run, t, m, index, "missing fence_async before an asynchronous copy to memory that was written");
-        diag_note(run->diag, s->write.loc, "written here by thread %d", (int)(s->write.thread % (uint32_t)run->nthread));
+        memory_error(run, t, m, index,
+                     "missing fence_async before an asynchronous copy to memory that was written");
+        diag_note(run->diag, s->write.loc, "written here by thread %d",
+                  (int)(s->write.thread % (uint32_t)run->nthread));
         return false;
     }
     s->write = now;
@@ -244,7 +261,8 @@ static bool check_unit(Run *run, Thread *t, const Mem *m, const int64_t *index, 
     return true;
 }
 
-bool race_check(Run *run, Thread *t, const Mem *m, const int64_t *index, int64_t unit, int nunit, Access access)
+bool race_check(Run *run, Thread *t, const Mem *m, const int64_t *index, int64_t unit, int nunit,
+                Access access)
 {
     for (int i = 0; i < nunit; i++) {
         Shadow *s = shadow_of(t, m, unit + i);
@@ -260,7 +278,9 @@ void race_copied(Run *run, const Copy *c)
     for (int64_t k = 0; k < c->nelem; k++) {
         for (int i = 0; i < nunit; i++) {
             Shadow *s = shadow_of(t, c->dst, c->dst_element[k] * nunit + i);
-            if (s) s->write = (Epoch){run->races->batch, (uint32_t)t->live, t->clock[t->live], run->program->loc.at[c->pc]};
+            if (s)
+                s->write = (Epoch){run->races->batch, (uint32_t)t->live, t->clock[t->live],
+                                   run->program->loc.at[c->pc]};
         }
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// interp_run: memory that outlives stages, the blocks of a stage, and the scheduler. A thread runs until it waits; when nobody can
-// go on, the oldest asynchronous copy completes; when there is none either, the threads are stuck.
+// interp_run: memory that outlives stages, the blocks of a stage, and the scheduler. A thread runs
+// until it waits; when nobody can go on, the oldest asynchronous copy completes; when there is none
+// either, the threads are stuck.
 #include "ir/interp_machine.h"
 
 #include <stdarg.h>
@@ -14,11 +15,14 @@ void interp_where(Run *run, const Thread *t)
     const Cell *r = t->r;
     const char *stage = run->program->stage->name;
     if (run->kernel->target.kind == TARGET_CPU)
-        diag_note(run->diag, run->program->stage->body->loc, "in stage '%s', block (%lld, %lld, %lld)", stage ? stage : "",
-                  (long long)r[VAR_BLOCK_X].i, (long long)r[VAR_BLOCK_Y].i, (long long)r[VAR_BLOCK_Z].i);
+        diag_note(run->diag, run->program->stage->body->loc,
+                  "in stage '%s', block (%lld, %lld, %lld)", stage ? stage : "",
+                  (long long)r[VAR_BLOCK_X].i, (long long)r[VAR_BLOCK_Y].i,
+                  (long long)r[VAR_BLOCK_Z].i);
     else
-        diag_note(run->diag, run->program->stage->body->loc, "in stage '%s', block (%lld, %lld, %lld), thread %d",
-                  stage ? stage : "", (long long)r[VAR_BLOCK_X].i, (long long)r[VAR_BLOCK_Y].i,
+        diag_note(run->diag, run->program->stage->body->loc,
+                  "in stage '%s', block (%lld, %lld, %lld), thread %d", stage ? stage : "",
+                  (long long)r[VAR_BLOCK_X].i, (long long)r[VAR_BLOCK_Y].i,
                   (long long)r[VAR_BLOCK_Z].i, t->index);
 }
 
@@ -41,7 +45,8 @@ static void *plain_memory(Run *run, int64_t n, int64_t size_bytes)
     return arena_alloc_array(&run->arena, (size_t)size_bytes, (size_t)n);
 }
 
-// Frames, local and shared memory for nblock blocks of nthread threads, used again by block after block.
+// Frames, local and shared memory for nblock blocks of nthread threads, used again by block after
+// block.
 static void create_threads(Run *run)
 {
     const Program *p = run->program;
@@ -77,7 +82,8 @@ static void create_threads(Run *run)
 // Block number `linear` (row-major in x, y, z) starts in the live block.
 static void start_block(Run *run, Block *block, int64_t linear)
 {
-    int64_t z = linear % run->grid[2], y = linear / run->grid[2] % run->grid[1], x = linear / run->grid[2] / run->grid[1];
+    int64_t z = linear % run->grid[2], y = linear / run->grid[2] % run->grid[1],
+            x = linear / run->grid[2] / run->grid[1];
     memset(block->mark, 0, (size_t)run->program->block_marks);
     block->number = linear;
     for (int i = 0; i < run->nthread; i++) {
@@ -91,7 +97,8 @@ static void start_block(Run *run, Block *block, int64_t linear)
         t->wait = WAIT_NOTHING;
         t->meeting = NULL;
         for (int m = 0; m < run->program->mems.n; m++)
-            if (run->program->mems.at[m].owners && !run->program->mems.at[m].by_lane) t->r[run->program->mems.at[m].made].i = 0;
+            if (run->program->mems.at[m].owners && !run->program->mems.at[m].by_lane)
+                t->r[run->program->mems.at[m].made].i = 0;
     }
 }
 
@@ -156,11 +163,12 @@ static bool evaluate_launch(Run *run, const Stage *s, int64_t *total)
             return false;
         }
     }
-    int64_t nthread = s->block && k->target.kind != TARGET_CPU ? node_eval_dims(s->block, k, run->dims) : 1;
+    int64_t nthread =
+        s->block && k->target.kind != TARGET_CPU ? node_eval_dims(s->block, k, run->dims) : 1;
     int64_t live = run->program->whole_grid ? *total : 1;
     if (nthread < 1 || nthread > MAX_THREADS || live > MAX_THREADS / nthread) {
-        diag_error(run->diag, s->body->loc, "%lld blocks of %lld threads cannot live together", (long long)live,
-                   (long long)nthread);
+        diag_error(run->diag, s->body->loc, "%lld blocks of %lld threads cannot live together",
+                   (long long)live, (long long)nthread);
         return false;
     }
     run->nthread = (int)nthread;
@@ -210,7 +218,8 @@ static bool run_kernel(Run *run)
     return true;
 }
 
-bool interp_run(const Kernel *k, void *const *data, const int64_t *dims, const InterpOptions *options, Diag *d)
+bool interp_run(const Kernel *k, void *const *data, const int64_t *dims,
+                const InterpOptions *options, Diag *d)
 {
     static const InterpOptions none = {0};
     Run *volatile run = arena_alloc(d->arena, sizeof(Run));

@@ -68,13 +68,16 @@ bool sync_finish(Run *run)
 
 static const char *meeting_name(Wait wait)
 {
-    return wait == WAIT_WARP ? "exchange of a warp" : wait == WAIT_GRID ? "grid barrier" : "barrier";
+    return wait == WAIT_WARP   ? "exchange of a warp"
+           : wait == WAIT_GRID ? "grid barrier"
+                               : "barrier";
 }
 
 Outcome sync_meet(Run *run, Thread *t, Meeting *m, Wait wait)
 {
     if (m->arrived && wait != WAIT_NAMED && m->first->pc != t->pc) {
-        interp_error(run, t, "divergent %s: threads that must meet wait at different places", meeting_name(wait));
+        interp_error(run, t, "divergent %s: threads that must meet wait at different places",
+                     meeting_name(wait));
         diag_note(run->diag, interp_loc(run, m->first), "thread %d waits here", m->first->index);
         return OUT_FAILED;
     }
@@ -83,7 +86,8 @@ Outcome sync_meet(Run *run, Thread *t, Meeting *m, Wait wait)
     t->wait = wait;
     if (++m->arrived < m->wanted) return OUT_BLOCKED;
     if (run->races && wait != WAIT_WARP) race_meet(run, m);
-    if (wait == WAIT_BARRIER && m->wanted == run->nthread && !memory_replicas_agree(run, t->block)) return OUT_FAILED;
+    if (wait == WAIT_BARRIER && m->wanted == run->nthread && !memory_replicas_agree(run, t->block))
+        return OUT_FAILED;
     Thread *from = wait == WAIT_GRID ? run->threads : t->block->thread;
     int n = wait == WAIT_GRID ? run->nblock * run->nthread : run->nthread;
     for (int i = 0; i < n; i++) {
@@ -114,7 +118,9 @@ void mbarrier_settle(Run *run, Mbarrier *bar)
 Outcome mbarrier_arrive(Run *run, Thread *t, Mbarrier *bar)
 {
     if (!bar->pending) {
-        interp_error(run, t, "mbarrier phase error: all %lld arrivals of phase %lld have come, and %lld bytes are missing",
+        interp_error(run, t,
+                     "mbarrier phase error: all %lld arrivals of phase %lld have come, and %lld "
+                     "bytes are missing",
                      (long long)bar->arrivals, (long long)bar->phase, (long long)bar->bytes);
         return OUT_FAILED;
     }
@@ -134,9 +140,12 @@ Outcome mbarrier_wait(Run *run, Thread *t, Mbarrier *bar, int64_t parity)
     }
     int64_t phase = bar->phase - 1 + 2, *seen = &bar->seen[t->index];
     if (*seen && phase != *seen + 1) {
-        interp_error(run, t, phase == *seen ? "mbarrier phase error: the thread has already waited for phase %lld, of parity %d"
-                                            : "mbarrier phase error: a phase was missed before phase %lld, of parity %d",
-                     (long long)phase - 2, (int)(parity & 1));
+        interp_error(
+            run, t,
+            phase == *seen
+                ? "mbarrier phase error: the thread has already waited for phase %lld, of parity %d"
+                : "mbarrier phase error: a phase was missed before phase %lld, of parity %d",
+            (long long)phase - 2, (int)(parity & 1));
         return OUT_FAILED;
     }
     *seen = phase;
@@ -152,17 +161,20 @@ static void describe_wait(Run *run, const Thread *t, int count)
     if (t->wait == WAIT_MBARRIER) {
         const Mem *m = &run->program->mems.at[t->place.mem];
         diag_note(run->diag, loc,
-                  "%d thread%s, the first block %lld thread %d, wait%s here for parity %d of '%s', element %lld: phase %lld "
+                  "%d thread%s, the first block %lld thread %d, wait%s here for parity %d of '%s', "
+                  "element %lld: phase %lld "
                   "wants %lld more arrivals and %lld more bytes",
-                  count, count > 1 ? "s" : "", (long long)t->block->number, t->index, count > 1 ? "" : "s",
-                  (int)(t->parity & 1), m->buf->name,
-                  (long long)(t->bar - (const Mbarrier *)memory_at(t, m, 0)), (long long)t->bar->phase,
-                  (long long)t->bar->pending, (long long)t->bar->bytes);
+                  count, count > 1 ? "s" : "", (long long)t->block->number, t->index,
+                  count > 1 ? "" : "s", (int)(t->parity & 1), m->buf->name,
+                  (long long)(t->bar - (const Mbarrier *)memory_at(t, m, 0)),
+                  (long long)t->bar->phase, (long long)t->bar->pending, (long long)t->bar->bytes);
         return;
     }
-    diag_note(run->diag, loc, "%d thread%s, the first block %lld thread %d, wait%s at this %s: %d of %d have come", count,
-              count > 1 ? "s" : "", (long long)t->block->number, t->index, count > 1 ? "" : "s",
-              t->wait == WAIT_NAMED ? "named barrier" : meeting_name(t->wait), t->meeting->arrived, t->meeting->wanted);
+    diag_note(run->diag, loc,
+              "%d thread%s, the first block %lld thread %d, wait%s at this %s: %d of %d have come",
+              count, count > 1 ? "s" : "", (long long)t->block->number, t->index,
+              count > 1 ? "" : "s", t->wait == WAIT_NAMED ? "named barrier" : meeting_name(t->wait),
+              t->meeting->arrived, t->meeting->wanted);
 }
 
 // Is u one of those that t's meeting waits for?
@@ -173,7 +185,8 @@ static bool is_expected(const Run *run, const Thread *t, const Thread *u)
     if (u->block != t->block) return false;
     if (t->wait == WAIT_WARP) return u->index / WARP == t->index / WARP;
     int64_t role = t->meeting - t->block->role - 1;
-    return t->wait == WAIT_BARRIER && (role < 0 || (role < run->program->roles.n && u->member[role]));
+    return t->wait == WAIT_BARRIER &&
+           (role < 0 || (role < run->program->roles.n && u->member[role]));
 }
 
 static bool report_divergence(Run *run, const Thread *t)
@@ -182,9 +195,10 @@ static bool report_divergence(Run *run, const Thread *t)
     for (int i = 0; i < n; i++) {
         const Thread *u = &run->threads[i];
         if (!is_expected(run, t, u) || (u->wait != WAIT_END && t->wait != WAIT_WARP)) continue;
-        interp_error(run, t, "divergent %s: %d of %d threads have come", meeting_name(t->wait), t->meeting->arrived,
-                     t->meeting->wanted);
-        diag_note(run->diag, interp_loc(run, u), u->wait == WAIT_END ? "thread %d has ended" : "thread %d waits here", u->index);
+        interp_error(run, t, "divergent %s: %d of %d threads have come", meeting_name(t->wait),
+                     t->meeting->arrived, t->meeting->wanted);
+        diag_note(run->diag, interp_loc(run, u),
+                  u->wait == WAIT_END ? "thread %d has ended" : "thread %d waits here", u->index);
         return true;
     }
     return false;
@@ -201,7 +215,9 @@ static void report_deadlock(Run *run)
         bool told = false;
         for (int j = 0; j < n; j++) {
             const Thread *u = &run->threads[j];
-            if (u->wait != t->wait || u->pc != t->pc || u->bar != t->bar || u->meeting != t->meeting) continue;
+            if (u->wait != t->wait || u->pc != t->pc || u->bar != t->bar ||
+                u->meeting != t->meeting)
+                continue;
             told |= j < i;
             count++;
         }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// MAPFOR to loops. A mapping is a product of digits, outermost first: spatial and custom digits fix their part of the index from the
-// worker before any loop, each dimension of a repeat digit is a loop whose variable is the index so far.
+// MAPFOR to loops. A mapping is a product of digits, outermost first: spatial and custom digits fix
+// their part of the index from the worker before any loop, each dimension of a repeat digit is a
+// loop whose variable is the index so far.
 #include "ir/interp_compile.h"
 
 typedef struct Digit {
-    const Mapping *map;          // spatial, repeat or custom
-    int64_t divisor;             // its worker: w / divisor mod its workers
-    int64_t scale[MAX_RANK];     // of its part in the index; 0 where pinned by a projection
+    const Mapping *map;      // spatial, repeat or custom
+    int64_t divisor;         // its worker: w / divisor mod its workers
+    int64_t scale[MAX_RANK]; // of its part in the index; 0 where pinned by a projection
 } Digit;
 
 typedef struct Tasks {
@@ -17,7 +18,7 @@ typedef struct Tasks {
     int32_t worker;
     int32_t index[MAX_RANK]; // so far
     Exits exits;
-    int innermost;           // instruction where the innermost loop goes on, -1: there is none
+    int innermost; // instruction where the innermost loop goes on, -1: there is none
 } Tasks;
 
 static void split(Tasks *t, const Mapping *m, int64_t divisor, const int64_t *scale)
@@ -42,7 +43,8 @@ static void add_part(Tasks *t, int dim, int64_t scale, int32_t part)
 {
     Compiler *c = t->c;
     int32_t sum = compile_reg(c, 1);
-    EMIT(c, t->node->loc, MULADD_I64, .a = sum, .b = part, .c = compile_int(c, scale), .d = t->index[dim]);
+    EMIT(c, t->node->loc, MULADD_I64, .a = sum, .b = part, .c = compile_int(c, scale),
+         .d = t->index[dim]);
     t->index[dim] = sum;
 }
 
@@ -71,8 +73,10 @@ static void spatial(Tasks *t, const Digit *d)
         for (int j = 0; j < m->rank; j++)
             if (m->order[j] > m->order[i]) stride *= m->shape[j];
         if (!d->scale[i] || m->shape[i] == 1) continue;
-        bool slowest = stride * m->shape[i] == m->nworker && d->divisor * m->nworker == t->map->nworker;
-        add_part(t, i, d->scale[i], digit_of(t, t->worker, d->divisor * stride, slowest ? 0 : m->shape[i]));
+        bool slowest =
+            stride * m->shape[i] == m->nworker && d->divisor * m->nworker == t->map->nworker;
+        add_part(t, i, d->scale[i],
+                 digit_of(t, t->worker, d->divisor * stride, slowest ? 0 : m->shape[i]));
     }
 }
 
@@ -107,7 +111,8 @@ static void body(Tasks *t)
 
 static void loops(Tasks *t, int digit, int rank);
 
-// One dimension of a repeat digit: from the index so far, in steps of the scale. A pinned dimension only counts.
+// One dimension of a repeat digit: from the index so far, in steps of the scale. A pinned dimension
+// only counts.
 static void dimension(Tasks *t, int digit, int rank)
 {
     Compiler *c = t->c;
@@ -135,7 +140,8 @@ static void loops(Tasks *t, int digit, int rank)
 {
     if (t->c->failed) return;
     if (digit == t->digits.n) body(t);
-    else if (t->digits.at[digit].map->kind != MAP_REPEAT || rank == t->map->rank) loops(t, digit + 1, 0);
+    else if (t->digits.at[digit].map->kind != MAP_REPEAT || rank == t->map->rank)
+        loops(t, digit + 1, 0);
     else dimension(t, digit, rank);
 }
 
@@ -156,13 +162,15 @@ void compile_tasks(Compiler *c, Node *n)
     Node *worker = KID(n, MAPFOR, worker);
     int64_t scale[MAX_RANK];
     if (NREST(n) != t.map->rank) {
-        compile_error(c, n->loc, "mapping has %d axes but the loop names %d", t.map->rank, NREST(n));
+        compile_error(c, n->loc, "mapping has %d axes but the loop names %d", t.map->rank,
+                      NREST(n));
         return;
     }
     for (int i = 0; i < t.map->rank; i++) scale[i] = 1;
     split(&t, t.map, 1, scale);
     int32_t n_workers = compile_int(c, t.map->nworker), outer_lane = c->lane;
-    bool by_lane = worker->kind == N_VARREF && worker->u.var->builtin == VAR_LANE && outer_lane == NO_REG;
+    bool by_lane =
+        worker->kind == N_VARREF && worker->u.var->builtin == VAR_LANE && outer_lane == NO_REG;
     int guard = -1, start = 0;
     if (by_lane) {
         c->lane = t.worker = compile_reg(c, 1);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interpreter's own instructions against scalar.c, which says what the operations mean: every operator and pure intrinsic, on every
-// type on which it is defined, over edge values and random bits.
+// The interpreter's own instructions against scalar.c, which says what the operations mean: every
+// operator and pure intrinsic, on every type on which it is defined, over edge values and random
+// bits.
 #include "unit/interp_build.h"
 
 #include "ir/interp.h"
@@ -18,7 +19,10 @@ static uint64_t random_bits(void)
 
 static void fill(DType type, void *p)
 {
-    static const double edge[] = {0, -0.0, 1, -1, 0.5, 2, 3, 7, 63, -8, 127, 128, -128, 255, 65504, 1e-8, 1e10, -2147483648.0, 1.0 / 0.0, -1.0 / 0.0, 0.0 / 0.0};
+    static const double edge[] = {0,         -0.0,       1,        -1,   0.5,  2,
+                                  3,         7,          63,       -8,   127,  128,
+                                  -128,      255,        65504,    1e-8, 1e10, -2147483648.0,
+                                  1.0 / 0.0, -1.0 / 0.0, 0.0 / 0.0};
     char *at = p;
     for (int i = 0; i < N; i++, at += dtype_size(type)) {
         uint64_t bits = random_bits();
@@ -30,7 +34,8 @@ static void fill(DType type, void *p)
 
 static bool apply(const Node *n, const Scalar *x, Scalar *out)
 {
-    return n->kind == N_INTRIN ? scalar_intrinsic(intrinsic_id(n->u.intr), x, out) : scalar_apply((NodeKind)n->kind, (DType)n->type, x, out);
+    return n->kind == N_INTRIN ? scalar_intrinsic(intrinsic_id(n->u.intr), x, out)
+                               : scalar_apply((NodeKind)n->kind, (DType)n->type, x, out);
 }
 
 // Runs y[i] = op(a[i], b[i], c[i]) for the node made by `make`, and compares.
@@ -46,7 +51,8 @@ static void compare(NodeKind kind, IntrinsicId intrinsic, int nargs, DType from,
         fill(type, a[n]);
         arg[n] = LOAD(INPUT("a", a[n], type, N), V(i));
     }
-    Node *value = kind == N_INTRIN ? build_intrinsic(k, HERE, intrinsic, to, nargs, arg) : build_node(k, HERE, kind, nargs, arg);
+    Node *value = kind == N_INTRIN ? build_intrinsic(k, HERE, intrinsic, to, nargs, arg)
+                                   : build_node(k, HERE, kind, nargs, arg);
     if (kind == N_CAST || kind == N_BITCAST) value->type = (uint8_t)to;
     to = (DType)value->type;
     Scalar x[3] = {0}, want;
@@ -54,12 +60,16 @@ static void compare(NodeKind kind, IntrinsicId intrinsic, int nargs, DType from,
     if (to != DT_NONE && apply(value, x, &want)) {
         build_passes(k, LOOP(i, INT(0), INT(N), STORE(OUTPUT("y", y, to, N), value, V(i))));
         for (int e = 0; e < N; e++) {
-            for (int n = 0; n < nargs; n++) x[n] = scalar_load((DType)arg[n]->type, a[n] + (size_t)e * dtype_size((DType)arg[n]->type));
+            for (int n = 0; n < nargs; n++)
+                x[n] = scalar_load((DType)arg[n]->type,
+                                   a[n] + (size_t)e * dtype_size((DType)arg[n]->type));
             assert_true(apply(value, x, &want));
             Scalar got = scalar_load(to, y + (size_t)e * dtype_size(to));
             if (!scalar_bits_equal(&got, &want))
-                fail_msg("%s of %s: %lld, %lld: got %lld / %.17g, want %lld / %.17g", kind == N_INTRIN ? intrinsics[intrinsic].name : node_info[kind].name,
-                         dtypes[from].name, (long long)x[0].v.i, (long long)x[1].v.i, (long long)got.v.i, got.v.f, (long long)want.v.i, want.v.f);
+                fail_msg("%s of %s: %lld, %lld: got %lld / %.17g, want %lld / %.17g",
+                         kind == N_INTRIN ? intrinsics[intrinsic].name : node_info[kind].name,
+                         dtypes[from].name, (long long)x[0].v.i, (long long)x[1].v.i,
+                         (long long)got.v.i, got.v.f, (long long)want.v.i, want.v.f);
         }
     }
     build_end(k);
@@ -68,7 +78,9 @@ static void compare(NodeKind kind, IntrinsicId intrinsic, int nargs, DType from,
 static void operators(void **state)
 {
     (void)state;
-    static const NodeKind binary[] = {N_ADD, N_SUB, N_MUL, N_DIV, N_MOD, N_MIN, N_MAX, N_SHL, N_SHR, N_BAND, N_BOR, N_BXOR, N_LAND, N_LOR, N_EQ, N_NE, N_LT, N_LE};
+    static const NodeKind binary[] = {N_ADD,  N_SUB, N_MUL, N_DIV,  N_MOD, N_MIN,
+                                      N_MAX,  N_SHL, N_SHR, N_BAND, N_BOR, N_BXOR,
+                                      N_LAND, N_LOR, N_EQ,  N_NE,   N_LT,  N_LE};
     static const NodeKind unary[] = {N_NEG, N_NOT, N_BNOT};
     for (DType t = DT_BOOL; t < DT_COUNT; t++) {
         for (size_t i = 0; i < COUNT(binary); i++) compare(binary[i], INTR_COUNT, 2, t, t);
@@ -84,7 +96,8 @@ static void conversions(void **state)
         for (DType to = DT_BOOL; to < DT_COUNT; to++) {
             compare(N_CAST, INTR_COUNT, 1, from, to);
             // A bool holds 0 or 1, whatever the bits are.
-            if (dtypes[from].bits == dtypes[to].bits && to != DT_BOOL) compare(N_BITCAST, INTR_COUNT, 1, from, to);
+            if (dtypes[from].bits == dtypes[to].bits && to != DT_BOOL)
+                compare(N_BITCAST, INTR_COUNT, 1, from, to);
         }
     }
 }
@@ -94,7 +107,8 @@ static void pure_intrinsics(void **state)
     (void)state;
     for (DType t = DT_I8; t < DT_COUNT; t++)
         for (int id = 0; id < INTR_COUNT; id++)
-            if (intrinsics[id].flags[0] == 'P' && id != INTR_LANE_SUM) compare(N_INTRIN, (IntrinsicId)id, (int)strlen(intrinsics[id].args), t, t);
+            if (intrinsics[id].flags[0] == 'P' && id != INTR_LANE_SUM)
+                compare(N_INTRIN, (IntrinsicId)id, (int)strlen(intrinsics[id].args), t, t);
 }
 
 int main(void)

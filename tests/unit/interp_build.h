@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels built in C for the interpreter's tests. Every node is at the line of the C source that makes it, so a test can say at
-// which of its own lines a diagnostic must be: the macros use the variable `k` of type Build *.
+// Kernels built in C for the interpreter's tests. Every node is at the line of the C source that
+// makes it, so a test can say at which of its own lines a diagnostic must be: the macros use the
+// variable `k` of type Build *.
 #ifndef HEALD_TESTS_INTERP_BUILD_H
 #define HEALD_TESTS_INTERP_BUILD_H
 
@@ -48,7 +49,8 @@ static inline void build_start(Build *k, TargetKind kind, int64_t grid, int64_t 
     k->stage->grid[0] = node_i64(a, grid);
     k->stage->block = node_i64(a, block);
     for (int i = VAR_BLOCK_X; i <= VAR_CORE; i++) {
-        static const char *const name[] = {"", "", "block.x", "block.y", "block.z", "thread", "lane", "core"};
+        static const char *const name[] = {"",        "",       "block.x", "block.y",
+                                           "block.z", "thread", "lane",    "core"};
         k->stage->builtin[i] = kernel_var(k->kernel, name[i], DT_I64, false);
         k->stage->builtin[i]->builtin = (Builtin)i;
     }
@@ -61,7 +63,9 @@ static inline void build_end(Build *k)
 }
 
 #define HERE (k->base + (Loc)__LINE__ - 1)
-#define NODES(...) (int)(sizeof((Node *[]){NULL, __VA_ARGS__}) / sizeof(Node *)) - 1, (Node *[]){NULL, __VA_ARGS__} + 1
+#define NODES(...)                                                     \
+    (int)(sizeof((Node *[]){NULL, __VA_ARGS__}) / sizeof(Node *)) - 1, \
+        (Node *[]){NULL, __VA_ARGS__} + 1
 
 static inline Node *build_node(Build *k, Loc loc, NodeKind kind, int n, Node **kid)
 {
@@ -138,7 +142,8 @@ static inline Node *build_drop(Node *store)
     return store;
 }
 
-static inline Node *build_intrinsic(Build *k, Loc loc, IntrinsicId id, DType type, int n, Node **kid)
+static inline Node *build_intrinsic(Build *k, Loc loc, IntrinsicId id, DType type, int n,
+                                    Node **kid)
 {
     Node *node = build_node(k, loc, N_INTRIN, n, kid);
     node->u.intr = &intrinsics[id];
@@ -159,7 +164,8 @@ static inline Node *build_mapfor(Build *k, Loc loc, const Mapping *map, int n, N
 }
 #define MAPFOR(map, worker, body, ...) build_mapfor(k, HERE, map, NODES(worker, body, __VA_ARGS__))
 
-static inline Buffer *build_buffer(Build *k, Loc loc, const char *name, Space space, DType type, int rank, const int64_t *extent)
+static inline Buffer *build_buffer(Build *k, Loc loc, const char *name, Space space, DType type,
+                                   int rank, const int64_t *extent)
 {
     Node *node[8];
     for (int i = 0; i < rank; i++) node[i] = node_i64(&k->arena, extent[i]);
@@ -167,10 +173,14 @@ static inline Buffer *build_buffer(Build *k, Loc loc, const char *name, Space sp
     b->loc = loc;
     return b;
 }
-#define SIZES(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}
+#define SIZES(...)                                                         \
+    (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]) \
+    {                                                                      \
+        __VA_ARGS__                                                        \
+    }
 
-static inline Buffer *build_param(Build *k, Loc loc, const char *name, void *data, DType type, bool output, int rank,
-                                  const int64_t *extent)
+static inline Buffer *build_param(Build *k, Loc loc, const char *name, void *data, DType type,
+                                  bool output, int rank, const int64_t *extent)
 {
     Buffer *b = build_buffer(k, loc, name, SPACE_GLOBAL, type, rank, extent);
     b->param = k->kernel->params.n;
@@ -179,18 +189,22 @@ static inline Buffer *build_param(Build *k, Loc loc, const char *name, void *dat
     VEC_PUSH(&k->arena, &k->kernel->params, b);
     return b;
 }
-#define INPUT(name, data, type, ...) build_param(k, HERE, name, data, type, false, SIZES(__VA_ARGS__))
-#define OUTPUT(name, data, type, ...) build_param(k, HERE, name, data, type, true, SIZES(__VA_ARGS__))
+#define INPUT(name, data, type, ...) \
+    build_param(k, HERE, name, data, type, false, SIZES(__VA_ARGS__))
+#define OUTPUT(name, data, type, ...) \
+    build_param(k, HERE, name, data, type, true, SIZES(__VA_ARGS__))
 
 static inline Buffer *build_shared(Build *k, Buffer *b)
 {
     VEC_PUSH(&k->arena, &k->stage->memory, b);
     return b;
 }
-#define SHARED(name, type, ...) build_shared(k, build_buffer(k, HERE, name, SPACE_SHARED, type, SIZES(__VA_ARGS__)))
+#define SHARED(name, type, ...) \
+    build_shared(k, build_buffer(k, HERE, name, SPACE_SHARED, type, SIZES(__VA_ARGS__)))
 #define LOCAL(name, type, ...) build_buffer(k, HERE, name, SPACE_LOCAL, type, SIZES(__VA_ARGS__))
 
-static inline Buffer *build_mbarriers(Build *k, Loc loc, const char *name, int64_t n, int64_t arrivals)
+static inline Buffer *build_mbarriers(Build *k, Loc loc, const char *name, int64_t n,
+                                      int64_t arrivals)
 {
     Buffer *b = build_shared(k, build_buffer(k, loc, name, SPACE_SHARED, DT_NONE, 1, &n));
     b->is_mbarrier = true;
@@ -250,7 +264,8 @@ static inline void build_fails(Build *k, Node *body, int line, const char *text)
 {
     assert_false(build_run(k, body));
     Message *m = k->diag.messages.at;
-    bool right = k->diag.nerror == 1 && strstr(m->text, text) && sources_place(&k->sources, m->loc).line == line;
+    bool right = k->diag.nerror == 1 && strstr(m->text, text) &&
+                 sources_place(&k->sources, m->loc).line == line;
     if (!right) {
         build_show(k);
         fail_msg("wanted line %d: ...%s...", line, text);
