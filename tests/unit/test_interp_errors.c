@@ -278,9 +278,9 @@ static void missing_proxy_fence(void **state)
         Buffer *bx = INPUT("x", x, DT_F32, 4), *s = SHARED("s", DT_F32, 4),
                *bar = MBARRIERS("bar", 1, 1);
         Var *i = VARIABLE("i");
+        Node *to = REF(s, SPAN(INT(0), INT(4))), *from = REF(bx, SPAN(INT(0), INT(4)));
         int line = __LINE__ + 1;
-        Node *copy = DO(BULK_LOAD, REF(s, SPAN(INT(0), INT(4))), REF(bx, SPAN(INT(0), INT(4))),
-                        REF(bar, INT(0)));
+        Node *copy = DO(BULK_LOAD, to, from, REF(bar, INT(0)));
         Node *clear = LOOP(i, INT(0), INT(4), STORE(s, F32(0), V(i)));
         Node *fence = fenced ? effect(k, INTR_FENCE_ASYNC, HERE) : SEQ();
         Node *body = SEQ(clear, fence, DO(EXPECT, REF(bar, INT(0)), INT(16)), copy,
