@@ -217,7 +217,9 @@ void emit_vector_store(Emit *e, const Node *statement)
         range = false;
     }
     buf_puts(e->out, ", ");
+    e->mask = mask;
     coded(e, t, value);
+    e->mask = NULL;
     if (mask) {
         buf_puts(e->out, ", ");
         if (range)
@@ -259,6 +261,15 @@ static bool is_zero(const Node *n)
            (n->kind == N_FLOAT && n->u.f == 0 && !__builtin_signbit(n->u.f));
 }
 
+// Whether every lane of the mask has the condition.
+static bool implies(const Node *mask, const Node *cond)
+{
+    if (!mask) return false;
+    if (node_equal(mask, cond)) return true;
+    bool all = mask->kind == N_BAND || mask->kind == N_LAND;
+    return all && (implies(mask->kid[0], cond) || implies(mask->kid[1], cond));
+}
+
 static void vector_select(Emit *e, Node *n)
 {
     Node *cond = KID(n, SELECT, cond), *x = KID(n, SELECT, a), *y = KID(n, SELECT, b);
@@ -270,6 +281,11 @@ static void vector_select(Emit *e, Node *n)
         buf_puts(e->out, " : ");
         emit_vector(e, y);
         buf_putc(e->out, ')');
+        return;
+    }
+    // Where e->mask is off, nobody looks.
+    if (implies(e->mask, cond)) {
+        emit_vector(e, x);
         return;
     }
     // Lanes that are off load zero already.

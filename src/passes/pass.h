@@ -60,7 +60,8 @@ bool registers_promote(PassContext *c);
 
 // Folds, applies the rules, and puts constants and names in place of variables that only stand for
 // them, to a fixed point.
-Node *simplify_tree(Kernel *k, Node *n);
+struct Rules;
+Node *simplify_tree(Kernel *k, const struct Rules *rules, Node *n);
 
 // A copy of n with new variables for those it binds, and values (Var -> Node, added to) for others.
 Node *copy_fresh(Kernel *k, Node *n, Map *values);

@@ -4,7 +4,7 @@
 
 #include "passes/arith.h"
 
-enum { MAX_TERMS = 24, MAX_STEPS = 24 };
+enum { MAX_TERMS = 24, MAX_STEPS = 24, MAX_TRIES = 4000 };
 
 typedef struct Fact {   // about an immutable Var
     Node *value;        // it is this, or
@@ -16,6 +16,7 @@ struct Prover {
     Arena *arena;
     Map facts;          // Var -> Fact
     int depth;
+    int tries;          // forms looked at in this proof
 };
 
 typedef struct Linear {
@@ -219,7 +220,7 @@ static int innermost(const Prover *p, const Linear *l)
 static bool search(Prover *p, const Linear *l, int steps, Goal *goal, void *user)
 {
     if (goal(p, l, user)) return true;
-    if (steps == 0 || l->n == 0) return false;
+    if (steps == 0 || l->n == 0 || ++p->tries > MAX_TRIES) return false;
     return replace(p, l, innermost(p, l), steps, goal, user);
 }
 
@@ -234,6 +235,7 @@ static bool is_nonnegative(Prover *p, const Linear *l, void *user)
 bool prove_nonnegative(Prover *p, Node *x)
 {
     Linear l = {0};
+    p->tries = 0;
     ArenaMark mark = arena_mark(p->arena);
     bool yes = add_node(&l, x, 1) && search(p, &l, MAX_STEPS, is_nonnegative, NULL);
     arena_reset(p->arena, mark);
@@ -268,6 +270,7 @@ Node *prove_lower_bound_of_block(Prover *p, Node *x)
 {
     Arena *a = p->arena;
     Linear l = {0}, found;
+    p->tries = 0;
     if (!add_node(&l, x, 1) || !search(p, &l, MAX_STEPS, is_block_level, &found)) return NULL;
     Node *sum = node_i64(a, found.constant);
     for (int i = 0; i < found.n; i++) {

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Folding, constants and names in place of the variables that stand for them, and dead branches.
 #include "passes/pass.h"
+#include "passes/rules.h"
+
+enum { MAX_REWRITES = 64 };
 
 typedef struct Simplify {
     Kernel *kernel;
+    const Rules *rules;
     Map value;             // Var -> what to write for it
     bool changed;
 } Simplify;
@@ -71,6 +75,28 @@ static Node *simplify_loop(Simplify *s, Node *n)
     return none || idle ? empty(s, n->loc) : n;
 }
 
+static Node *rewrite_kid(void *user, Node *n);
+
+// By folding and rules until neither changes it. A rule's result may hold new parts to simplify.
+static Node *rewrite(Simplify *s, Node *n)
+{
+    Arena *a = s->kernel->arena;
+    n = node_fold(a, n);
+    for (int i = 0; i < MAX_REWRITES; i++) {
+        Node *next = rules_apply(s->rules, a, n, NULL);
+        if (!next) break;
+        n = node_fold(a, node_map(a, next, rewrite_kid, s));
+    }
+    return n;
+}
+
+static Node *rewrite_kid(void *user, Node *n)
+{
+    Simplify *s = user;
+    if (n->nkid == 0) return n;
+    return rewrite(s, node_map(s->kernel->arena, n, rewrite_kid, s));
+}
+
 static Node *visit(void *user, Node *n)
 {
     Simplify *s = user;
@@ -88,16 +114,16 @@ static Node *visit(void *user, Node *n)
         if (KID(n, CHECK, cond)->kind == N_INT && KID(n, CHECK, cond)->u.i) n = empty(s, n->loc);
         break;
     default:
-        if (node_info[n->kind].class == CLASS_E) n = node_fold(s->kernel->arena, n);
+        if (node_info[n->kind].class == CLASS_E) n = rewrite(s, n);
         break;
     }
     s->changed |= n != old;
     return n;
 }
 
-Node *simplify_tree(Kernel *k, Node *n)
+Node *simplify_tree(Kernel *k, const Rules *rules, Node *n)
 {
-    Simplify s = {.kernel = k, .changed = true};
+    Simplify s = {.kernel = k, .rules = rules, .changed = true};
     for (int i = 0; i < 8 && s.changed; i++) {
         s.changed = false;
         n = visit(&s, n);
@@ -105,15 +131,16 @@ Node *simplify_tree(Kernel *k, Node *n)
     return n;
 }
 
-static Node *simplify_body(void *user, Node *n)
-{
-    return simplify_tree(user, n);
-}
-
 bool pass_simplify(PassContext *c)
 {
-    bounds_annotate(c->kernel);
-    pass_bodies(c->kernel, simplify_body, c->kernel);
+    Kernel *k = c->kernel;
+    const Rules *rules = rules_new(k->arena);
+    bounds_annotate(k);
+    for (int i = 0; i < k->stages.n; i++) {
+        Stage *s = k->stages.at[i];
+        Node *body = simplify_tree(k, rules, s->body);
+        s->body = body->kind == N_SEQ ? body : node_make(k->arena, N_SEQ, body->loc, 1, &body);
+    }
     return true;
 }
 

@@ -2,11 +2,13 @@
 // Loops of known length are written out where they ask for it, or where their variable picks
 // elements of a local buffer that could then live in registers.
 #include "passes/pass.h"
+#include "passes/rules.h"
 
 enum { MAX_TRIPS = 64, MAX_COPIED_NODES = 60000, MAX_LOCAL_ELEMENTS = 16384 };
 
 typedef struct Unroll {
     Kernel *kernel;
+    const Rules *rules;
     Map short_loops;       // Var of a loop of few known trips
     Map fixed;             // local Buffer -> itself, or NULL once indexed by anything else
 } Unroll;
@@ -107,14 +109,14 @@ static Node *visit(void *user, Node *n)
     for (int64_t i = 0; i < count; i++) {
         Map value = {0};
         map_put(a, &value, n->u.var, node_i64(a, lo + i));
-        statements_add(&s, simplify_tree(u->kernel, copy_fresh(u->kernel, KID(n, LOOP, body), &value)));
+        statements_add(&s, simplify_tree(u->kernel, u->rules, copy_fresh(u->kernel, KID(n, LOOP, body), &value)));
     }
     return statements_seq(&s, n->loc);
 }
 
 bool pass_unroll(PassContext *c)
 {
-    Unroll u = {.kernel = c->kernel};
+    Unroll u = {.kernel = c->kernel, .rules = rules_new(c->kernel->arena)};
     pass_bodies(c->kernel, find_loops, &u);
     pass_bodies(c->kernel, find_locals, &u);
     pass_bodies(c->kernel, visit, &u);

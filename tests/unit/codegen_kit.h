@@ -37,8 +37,9 @@ typedef struct Kit {
     Var *lane;
     uint64_t random;
     const char *extra_flags;  // for the compiler
-    bool keep_text;
-    const char *text;         // the last C text
+    const char *text;         // the C text
+    StageFn *fn;              // compiled from it, once
+    void *handle;
     bool traps;
 } Kit;
 
@@ -61,6 +62,7 @@ static inline Kit *kit_new(void)
 
 static inline void kit_free(Kit *t)
 {
+    if (t->handle) dlclose(t->handle);
     arena_free(&t->arena);
     free(t);
 }
@@ -266,8 +268,9 @@ static inline void kit_fail_messages(Kit *t, const char *what)
 
 // ---- running
 
-static inline StageFn *kit_compile(Kit *t, const Kernel *lowered, void **handle)
+static inline StageFn *kit_compile(Kit *t, const Kernel *lowered)
 {
+    if (t->fn) return t->fn;
     Buf text;
     const char *why = NULL;
     buf_init(&text, &t->arena);
@@ -285,13 +288,12 @@ static inline StageFn *kit_compile(Kit *t, const Kernel *lowered, void **handle)
     char *log = NULL;
     const char *failed = toolchain_compile(&t->arena, &tc, c, so, &log);
     if (failed) fail_msg("%s\n%s", failed, t->text);
-    *handle = dlopen(so, RTLD_NOW | RTLD_LOCAL);
-    if (!*handle) fail_msg("%s", dlerror());
+    t->handle = dlopen(so, RTLD_NOW | RTLD_LOCAL);
+    if (!t->handle) fail_msg("%s", dlerror());
     if (!getenv("HEALD_KEEP")) dir_remove(&t->arena, folder);
-    StageFn *fn;
-    *(void **)&fn = dlsym(*handle, "h_test_main");
-    assert_non_null(fn);
-    return fn;
+    *(void **)&t->fn = dlsym(t->handle, "h_test_main");
+    assert_non_null(t->fn);
+    return t->fn;
 }
 
 static inline void kit_expect(Kit *t, const KitData *want, const KitData *got, const char *what)
@@ -348,8 +350,7 @@ static inline void kit_differential(Kit *t, const int64_t *dims)
         kit_data_free(t, &got);
         t->kernel = k;
     }
-    void *handle;
-    StageFn *fn = kit_compile(t, lowered, &handle);
+    StageFn *fn = kit_compile(t, lowered);
     kit_data_copy(t, &start, &got);
     int64_t blocks = 1;
     for (int i = 0; i < t->stage->ngrid; i++) blocks *= node_eval_dims(t->stage->grid[i], k, dims);
@@ -362,7 +363,6 @@ static inline void kit_differential(Kit *t, const int64_t *dims)
     kit_data_free(t, &got);
     kit_data_free(t, &want);
     kit_data_free(t, &start);
-    dlclose(handle);
 }
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Handmade kernels through every pass and the C compiler.
+#include "codegen/codegen.h"
 #include "codegen_kit.h"
 
 static const int64_t sizes[] = {0, 1, 3, 17, 127};
