@@ -216,9 +216,52 @@ static Tensor *leaf_of(Tensor *t)
     return t;
 }
 
+bool eval_preference(Eval *e, Node *param, Preference *out)
+{
+    Node *call = KID(param, PARAM, prefer);
+    bool plain = call->kind == N_NAME;
+    Node *name = plain ? call : call->kind == N_CALL ? KID(call, CALL, callee) : NULL;
+    if (!name || name->kind != N_NAME)
+        return eval_fail(e, param->loc, "prefer layout names a layout and its arguments");
+    Sym pack = eval_sym(e, arena_printf(e->arena, "pack_%s", name->u.sym));
+    out->op = map_get(&e->lib->ops, pack);
+    if (!out->op) return eval_fail(e, call->loc, "layout '%s' needs an op '%s'", name->u.sym, pack);
+    Value args = value_tuple(e->arena, 0, NULL);
+    Node *attrs = KID((Node *)out->op, OP, attrs);
+    if (!plain && !eval_list(e, REST(call), NREST(call), &args)) return false;
+    if (args.u.tuple.n > NREST(attrs))
+        return eval_fail(e, call->loc, "'%s' has %d attributes", pack, NREST(attrs));
+    out->attrs = (Map){0};
+    for (int i = 0; i < args.u.tuple.n; i++)
+        map_put(e->arena, &out->attrs, REST(attrs)[i]->u.sym, &args.u.tuple.at[i]);
+    return true;
+}
+
+// b.panel where b is declared with `prefer layout panel(n)`.
+static bool preferred(Eval *e, Loc loc, Tensor *t, Sym f, Value *out, bool *is)
+{
+    Node *prefer = t->param ? KID(t->param, PARAM, prefer) : NULL;
+    Node *name = !prefer ? NULL : prefer->kind == N_CALL ? KID(prefer, CALL, callee) : prefer;
+    *is = name && name->kind == N_NAME && name->u.sym == f;
+    if (!*is) return true;
+    Preference p;
+    Value self = {.kind = V_TENSOR, .u.tensor = t};
+    if (!t->packed && !t->repacked) {
+        if (!eval_preference(e, t->param, &p)) return false;
+        OpInst *inst = op_apply(e->in, loc, p.op, 1, &self, &p.attrs);
+        if (!inst) return false;
+        t->repacked = inst->results[0];
+    }
+    *out = (Value){.kind = V_TENSOR, .u.tensor = t->packed ? t->packed : t->repacked};
+    return true;
+}
+
 static bool tensor_field(Eval *e, Loc loc, Tensor *t, Sym f, Value *out)
 {
-    if (strcmp(f, "shape") == 0) *out = value_tuple(e->arena, t->rank, t->dims);
+    bool is_preferred;
+    if (!preferred(e, loc, t, f, out, &is_preferred) || is_preferred) return is_preferred;
+    if (strcmp(f, "packed") == 0) *out = value_bool(t->packed != NULL);
+    else if (strcmp(f, "shape") == 0) *out = value_tuple(e->arena, t->rank, t->dims);
     else if (strcmp(f, "rank") == 0) *out = value_int(t->rank);
     else if (strcmp(f, "type") == 0) *out = value_dtype(t->type);
     else if (strcmp(f, "align") == 0)

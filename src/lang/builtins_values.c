@@ -380,3 +380,27 @@ bool f_within(Eval *e, const Args *a, Value *out)
         return eval_fail(e, a->loc, "within of %d indices in %d extents", i.u.tuple.n, d.u.tuple.n);
     return pack_within(e, a->loc, i.u.tuple.n, i.u.tuple.at, d.u.tuple.at, out);
 }
+
+bool f_assert(Eval *e, const Args *a, Value *out)
+{
+    Value message = a->n > 1 ? a->at[1] : value_str(eval_sym(e, "assertion failed"));
+    Node *c, *check = node_new(e->arena, N_CHECK, a->loc, 1);
+    *out = value_none();
+    if (message.kind != V_STR) return eval_fail(e, a->loc, "the message of assert is a string");
+    if (a->at[0].kind == V_BOOL && a->at[0].u.i) return true;
+    if (!e->out) return eval_fail(e, a->loc, "'assert' stands inside a kernel's stage");
+    if (!eval_node(e, a->loc, a->at[0], &c)) return false;
+    if (c->type != DT_BOOL || c->lanes != 1)
+        return eval_fail(e, a->loc, "assert needs a bool, this is %s", dtypes[c->type].name);
+    check->kid[0] = c;
+    check->u.sym = message.u.str;
+    eval_emit(e, check);
+    return true;
+}
+
+bool f_known(Eval *e, const Args *a, Value *out)
+{
+    UNUSED(e);
+    *out = value_bool(a->at[0].kind != V_EXPR);
+    return true;
+}

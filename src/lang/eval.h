@@ -24,6 +24,14 @@ enum {
     EVAL_MAX_RANK = 16
 };
 
+// The innermost loop around a statement.
+typedef enum LoopKind {
+    LOOP_NOWHERE,
+    LOOP_RUNS,     // it is in the kernel
+    LOOP_MAPPED,   // so it is, but nothing may leave it
+    LOOP_UNROLLED, // it runs now
+} LoopKind;
+
 typedef struct Eval {
     Instance *in;
     Arena *arena;
@@ -39,10 +47,14 @@ typedef struct Eval {
     bool guard_leaves; // leaves are read with a guard: the index may lie outside
     bool returning;    // a return was reached; its value is in `result`
     Value result;
+    LoopKind loop;
+    bool conditional; // inside that loop, under a condition known only at run time
+    NodeKind leaving; // N_BREAK or N_CONTINUE of a loop that runs now, on the way out
     int depth;
     int64_t steps;
 } Eval;
 
+extern const char eval_return_text[]; // why a return cannot be done
 Sym eval_sym(Eval *e, const char *name);
 bool eval_fail(Eval *e, Loc loc, const char *fmt, ...)
     __attribute__((format(printf, 3, 4))); // false
@@ -121,6 +133,7 @@ bool values_unravel(Eval *e, Loc loc, Value linear, int n, const Value *dims, Va
 // eval_stmt.c
 bool eval_stmt(Eval *e, Node *n);
 bool eval_stmts(Eval *e, Node *seq);
+bool eval_loop_body(Eval *e, Loc loc, LoopKind kind, Node *body);
 bool eval_require(Eval *e, Node *n);
 
 // eval_loop.c, eval_memory.c
@@ -137,6 +150,9 @@ bool bind_result_type(Eval *e, Node *param, DType *type, int *rank, Value *dims)
 bool bind_index_pattern(Eval *e, Loc loc, Node *const *pattern, int n, int nindex,
                         const Value *index);
 bool eval_dtype(Eval *e, Node *n, Value *out);
+
+// The op and attributes behind `prefer layout NAME(args)` of a parameter, evaluated in the current scope.
+bool eval_preference(Eval *e, Node *param, Preference *out);
 
 // builtins.c
 bool builtin_exists(const char *name);

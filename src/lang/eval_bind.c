@@ -139,6 +139,7 @@ static bool bind_tensor(Eval *e, Loc loc, Node *param, Node *generics, Value arg
 {
     Tensor *t = arg.u.tensor;
     Node *type = KID(param, PARAM, type);
+    if (KID(param, PARAM, prefer)) t->param = param;
     return match_dtype(e, loc, type, generics, param->u.sym, t->type) &&
            match_dims(e, loc, type, param->u.sym, t->rank, t->dims);
 }

@@ -51,7 +51,9 @@ bool eval_call_fn(Eval *e, Loc loc, Node *fn, int n, const Value *args, Value *o
                          EVAL_MAX_DEPTH, fn->u.sym);
     Value *pinned = NEW_ARRAY(e->arena, Value, n);
     for (int i = 0; i < n; i++) pinned[i] = eval_pin(e, "a", args[i]);
+    LoopKind loop = e->loop;
     e->env = NULL;
+    e->loop = LOOP_NOWHERE;
     bool ok = bind_params(e, loc, fn, KID(fn, FN, generics), KID(fn, FN, params), n, pinned);
     if (ok) ok = eval_block(e, KID(fn, FN, body), out);
     if (ok && e->returning) {
@@ -66,6 +68,7 @@ bool eval_call_fn(Eval *e, Loc loc, Node *fn, int n, const Value *args, Value *o
         if (ok && out->kind == V_EXPR) *out = value_expr(x);
     }
     e->env = env;
+    e->loop = loop;
     e->depth--;
     if (!ok) diag_note(e->diag, loc, "in the call of '%s'", fn->u.sym);
     return ok;
@@ -101,6 +104,40 @@ static bool structure_method(Eval *e, Node *n, Node *callee, Value base, Value *
     return builtin_call(e, c, f, out);
 }
 
+// Arguments by position and by name, in the order of the parameters; V_NONE where none is given.
+static bool fn_args(Eval *e, Node *call, Node *fn, Value *out)
+{
+    Node *params = KID(fn, FN, params);
+    VEC(Value) list = {0};
+    int np = NREST(params), npos = 0;
+    for (int i = 0; i < NREST(call); i++) {
+        Node *a = REST(call)[i];
+        Value v;
+        bool named = a->kind == N_ARG && a->u.sym && a->u.sym[0];
+        if (a->kind == N_ARG) a = KID(a, ARG, value);
+        if (!named) {
+            if (!eval_list(e, &a, 1, &v)) return false;
+            for (int k = 0; k < v.u.tuple.n; k++) VEC_PUSH(e->arena, &list, v.u.tuple.at[k]);
+            npos = list.n;
+            continue;
+        }
+        int at = 0;
+        while (at < np && REST(params)[at]->u.sym != REST(call)[i]->u.sym) at++;
+        if (at == np || at < npos)
+            return eval_fail(e, a->loc, "'%s' has no argument '%s' that is not given yet",
+                             fn->u.sym, REST(call)[i]->u.sym);
+        while (list.n <= at) VEC_PUSH(e->arena, &list, value_none());
+        if (!eval_expr(e, a, &list.at[at])) return false;
+    }
+    *out = value_tuple(e->arena, list.n, list.at);
+    for (int i = 0; i < list.n; i++)
+        if (list.at[i].kind == V_TENSOR && list.at[i].u.tensor->rank == 0 &&
+            !list.at[i].u.tensor->let &&
+            !tensor_load(e, call->loc, list.at[i].u.tensor, 0, NULL, &out->u.tuple.at[i]))
+            return false;
+    return true;
+}
+
 bool eval_call(Eval *e, Node *n, Value *out)
 {
     Node *callee = KID(n, CALL, callee);
@@ -110,15 +147,10 @@ bool eval_call(Eval *e, Node *n, Value *out)
         Sym builtin = layout_name(e, callee->u.sym);
         if (!fn && builtin_exists(builtin)) return builtin_call(e, n, builtin, out);
         if (fn) {
-            if (!eval_list(e, REST(n), NREST(n), &args)) return false;
+            if (!fn_args(e, n, fn, &args)) return false;
             if (builtin_known_math(callee->u.sym) &&
                 builtin_known_math_apply(callee->u.sym, args.u.tuple.n, args.u.tuple.at, out))
                 return true;
-            for (int i = 0; i < args.u.tuple.n; i++)
-                if (args.u.tuple.at[i].kind == V_TENSOR && args.u.tuple.at[i].u.tensor->rank == 0 &&
-                    !tensor_load(e, n->loc, args.u.tuple.at[i].u.tensor, 0, NULL,
-                                 &args.u.tuple.at[i]))
-                    return false;
             return eval_call_fn(e, n->loc, fn, args.u.tuple.n, args.u.tuple.at, out);
         }
     }

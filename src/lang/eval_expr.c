@@ -4,6 +4,9 @@
 
 #include <string.h>
 
+const char eval_return_text[] =
+    "return under a condition that is only known at run time: give the value of an if instead";
+
 Sym eval_sym(Eval *e, const char *name)
 {
     return intern(e->lib->names, name);
@@ -170,11 +173,11 @@ bool eval_block(Eval *e, Node *block, Value *out)
 {
     if (block->kind != N_BLOCK) return eval_scalar(e, block, out);
     Env *env = e->env;
-    for (int i = 0; i < NREST(block); i++)
+    for (int i = 0; i < NREST(block) && !e->returning && !e->leaving; i++)
         if (!eval_stmt(e, REST(block)[i])) return false;
     bool ok = true;
     *out = value_none();
-    if (KID(block, BLOCK, value) && !e->returning)
+    if (KID(block, BLOCK, value) && !e->returning && !e->leaving)
         ok = eval_scalar(e, KID(block, BLOCK, value), out);
     e->env = env;
     return ok;
@@ -188,11 +191,15 @@ static bool conditional(Eval *e, Node *n, Value *out)
     if (!e->out) return eval_fail(e, n->loc, "this condition is not known at compile time");
     Stmts *sa, *sb, *saved;
     eval_begin(e, &sa, &saved, n->loc);
+    bool conditional = e->conditional;
+    e->conditional = true;
     bool ok = eval_block(e, KID(n, SELECT, a), &a);
     e->out = sb = NEW(e->arena, Stmts);
     ok = ok && eval_block(e, KID(n, SELECT, b), &b);
     e->out = saved;
+    e->conditional = conditional;
     if (!ok) return false;
+    if (e->returning) return eval_fail(e, n->loc, "%s", eval_return_text);
     Node *cond;
     if (!eval_node(e, n->loc, c, &cond)) return false;
     if (speculative(sa) && speculative(sb)) {

@@ -7,6 +7,20 @@ static Sym loop_name(Node *v)
     return v->kind == N_SPREAD ? KID(v, SPREAD, pack)->u.sym : v->u.sym;
 }
 
+bool eval_loop_body(Eval *e, Loc loc, LoopKind kind, Node *body)
+{
+    LoopKind loop = e->loop;
+    bool conditional = e->conditional;
+    e->loop = kind;
+    e->conditional = false;
+    bool ok = eval_stmts(e, body);
+    e->loop = loop;
+    e->conditional = conditional;
+    if (ok && e->returning && kind != LOOP_UNROLLED)
+        return eval_fail(e, loc, "return out of a loop that runs in the kernel");
+    return ok;
+}
+
 // unroll for: the body once for each index, known in it.
 static bool unrolled(Eval *e, Node *n, Node *v, Value range)
 {
@@ -26,10 +40,13 @@ static bool unrolled(Eval *e, Node *n, Node *v, Value range)
         eval_bind(e, v->u.sym, value_int(i));
         Stmts *body, *saved = e->out;
         if (saved) eval_begin(e, &body, &saved, n->loc);
-        bool ok = eval_stmts(e, KID(n, FOR, body));
+        bool ok = eval_loop_body(e, n->loc, LOOP_UNROLLED, KID(n, FOR, body));
+        NodeKind left = e->leaving;
+        e->leaving = N_NONE;
         if (saved) eval_emit(e, eval_end(e, body, saved, n->loc));
         e->env = env;
         if (!ok) return false;
+        if (left == N_BREAK) break;
     }
     return true;
 }
@@ -63,7 +80,8 @@ static bool loops(Eval *e, Loops s)
 {
     if (s.axis == s.extents.u.tuple.n) {
         Env *env = e->env;
-        bool ok = bind_loop_vars(e, s.n, s.index) && eval_stmts(e, KID(s.n, FOR, body));
+        bool ok = bind_loop_vars(e, s.n, s.index) &&
+                  eval_loop_body(e, s.n->loc, LOOP_RUNS, KID(s.n, FOR, body));
         e->env = env;
         return ok;
     }
@@ -122,7 +140,8 @@ static bool mapped(Eval *e, Node *n, const Mapping *m, Node *worker)
     bool ok =
         NREST(vars) == m->rank || (NREST(vars) == 1 && REST(vars)[0]->kind == N_SPREAD) ||
         eval_fail(e, n->loc, "the mapping has %d axes but the loop names %d", m->rank, NREST(vars));
-    ok = ok && bind_loop_vars(e, n, index) && eval_stmts(e, KID(n, FOR, body));
+    ok = ok && bind_loop_vars(e, n, index) &&
+         eval_loop_body(e, n->loc, LOOP_MAPPED, KID(n, FOR, body));
     e->env = env;
     loop->kid[1] = eval_end(e, body, saved, n->loc);
     eval_emit(e, loop);

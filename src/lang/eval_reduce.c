@@ -225,7 +225,10 @@ static bool fold_body(Eval *e, void *user)
     Env *env = e->env;
     eval_bind(e, f->n->u.sym, eval_pin(e, f->n->u.sym, f->state));
     Value v;
+    LoopKind loop = e->loop;
+    e->loop = LOOP_NOWHERE; // the block gives the next state, nothing else
     bool ok = eval_block(e, KID(f->n, FOLD, body), &v);
+    e->loop = loop;
     e->env = env;
     return ok && fold_assign(e, f->n->loc, f->state, eval_pin(e, "next", v));
 }

@@ -10,9 +10,26 @@ bool eval_stmts(Eval *e, Node *seq)
     bool ok = true;
     if (seq->kind != N_SEQ) ok = eval_stmt(e, seq);
     else
-        for (int i = 0; ok && i < NREST(seq) && !e->returning; i++) ok = eval_stmt(e, REST(seq)[i]);
+        for (int i = 0; ok && i < NREST(seq) && !e->returning && !e->leaving; i++)
+            ok = eval_stmt(e, REST(seq)[i]);
     e->env = env;
     return ok;
+}
+
+// `break` and `continue`. Of a loop that runs now, where the way to them is known.
+static bool leave(Eval *e, Node *n)
+{
+    const char *what = node_info[n->kind].spelling;
+    if (e->loop == LOOP_NOWHERE) return eval_fail(e, n->loc, "'%s' stands inside a loop", what);
+    if (e->loop == LOOP_MAPPED)
+        return eval_fail(e, n->loc, "the tasks of a mapping are done by many: no '%s'", what);
+    if (e->loop == LOOP_RUNS) eval_emit(e, node_new(e->arena, (NodeKind)n->kind, n->loc, 0));
+    else if (e->conditional)
+        return eval_fail(
+            e, n->loc, "'%s' of an unrolled loop under a condition that is only known at run time",
+            what);
+    else e->leaving = (NodeKind)n->kind;
+    return true;
 }
 
 static bool let(Eval *e, Node *n)
@@ -176,12 +193,12 @@ static bool arm(Eval *e, Node *body, Node **out, Loc loc)
 {
     Stmts *s, *saved;
     if (!eval_begin(e, &s, &saved, loc)) return false;
+    bool conditional = e->conditional;
+    e->conditional = true;
     bool ok = eval_stmts(e, body);
+    e->conditional = conditional;
     *out = eval_end(e, s, saved, loc);
-    if (ok && e->returning)
-        return eval_fail(e, loc,
-                         "return under a condition that is only known at run time: give the value "
-                         "of an if instead");
+    if (ok && e->returning) return eval_fail(e, loc, "%s", eval_return_text);
     return ok;
 }
 
@@ -217,7 +234,7 @@ static bool while_(Eval *e, Node *n)
     stop->kid[0] = node_fold(e->arena, node_unary(e->arena, N_NOT, cond));
     stop->kid[1] = node_new(e->arena, N_BREAK, n->loc, 0);
     eval_emit(e, stop);
-    if (!eval_stmts(e, KID(n, WHILE, body))) return false;
+    if (!eval_loop_body(e, n->loc, LOOP_RUNS, KID(n, WHILE, body))) return false;
     w->kid[0] = node_int(e->arena, n->loc, DT_BOOL, 1);
     w->kid[1] = eval_end(e, body, saved, n->loc);
     eval_emit(e, w);
@@ -341,11 +358,7 @@ bool eval_stmt(Eval *e, Node *n)
         e->returning = true;
         return true;
     case N_BREAK:
-    case N_CONTINUE:
-        if (!e->out)
-            return eval_fail(e, n->loc, "'%s' stands inside a loop", node_info[n->kind].spelling);
-        eval_emit(e, node_new(e->arena, (NodeKind)n->kind, n->loc, 0));
-        return true;
+    case N_CONTINUE: return leave(e, n);
     default: return eval_fail(e, n->loc, "'%s' does not stand here", node_info[n->kind].spelling);
     }
 }

@@ -274,18 +274,41 @@ bool instance_serial(Instance *in, const Node *op, int narg, const Value *args, 
     return instantiate(in->eval, &s, ep, noutput);
 }
 
+// Looks at a template for these arguments without making it: its head is run between the two.
+typedef struct Look {
+    Env *env;
+    int next_id, nrequirement;
+} Look;
+
+static bool look_open(Instance *in, const Instantiation *s, const Choices *choices, Look *look)
+{
+    Eval *e = in->eval;
+    *look = (Look){e->env, in->kernel->next_id, in->kernel->requirements.n};
+    e->env = NULL;
+    e->choices = choices;
+    bool ok = bind_all(e, s);
+    if (ok && !has_stages(s->body)) open_stage(e, "main");
+    return ok && run_part(e, s->body, true);
+}
+
+static bool look_close(Instance *in, const Instantiation *s, const Look *look, bool ok)
+{
+    Eval *e = in->eval;
+    if (!ok) note_application(in, s->decl->loc, s->decl, s->narg, s->args);
+    e->env = look->env;
+    e->out = NULL;
+    e->stage = NULL;
+    in->kernel->next_id = look->next_id; // nothing of this was kept
+    in->kernel->requirements.n = look->nrequirement;
+    return ok;
+}
+
 bool kernel_results(Instance *in, const Node *kernel, int narg, const Value *args, const Map *attrs,
                     const Choices *choices, Tensor ***results, int *n)
 {
-    Eval *e = in->eval;
-    Kernel *k = in->kernel, saved = *k;
-    Env *env = e->env;
     Instantiation s = of_kernel(kernel, narg, args, attrs);
-    e->env = NULL;
-    e->choices = choices;
-    bool ok = bind_all(e, &s);
-    if (ok && !has_stages(s.body)) open_stage(e, "main");
-    ok = ok && run_part(e, s.body, true);
+    Look look;
+    bool ok = look_open(in, &s, choices, &look);
     *n = NREST(s.results);
     *results = NEW_ARRAY(in->arena, Tensor *, *n);
     for (int i = 0; ok && i < *n; i++) {
@@ -293,16 +316,28 @@ bool kernel_results(Instance *in, const Node *kernel, int narg, const Value *arg
         Value dims[EVAL_MAX_RANK];
         DType type;
         int rank;
-        ok = bind_result_type(e, p, &type, &rank, dims);
+        ok = bind_result_type(in->eval, p, &type, &rank, dims);
         if (ok) (*results)[i] = instance_hole(in, p->u.sym, type, rank, dims);
     }
-    if (!ok) note_application(in, kernel->loc, kernel, narg, args);
-    e->env = env;
-    e->out = NULL;
-    e->stage = NULL;
-    k->next_id = saved.next_id; // nothing of this was kept
-    k->requirements.n = saved.requirements.n;
-    return ok;
+    return look_close(in, &s, &look, ok);
+}
+
+bool kernel_preferences(Instance *in, const Node *kernel, int narg, const Value *args,
+                        const Map *attrs, const Choices *choices, Preference **out, int *n)
+{
+    Instantiation s = of_kernel(kernel, narg, args, attrs);
+    Look look;
+    bool ok = look_open(in, &s, choices, &look);
+    *n = 0;
+    *out = NEW_ARRAY(in->arena, Preference, NREST(s.params));
+    for (int i = 0; ok && i < NREST(s.params); i++) {
+        if (!KID(REST(s.params)[i], PARAM, prefer)) continue;
+        Preference *p = &(*out)[*n];
+        p->param = i;
+        ok = eval_preference(in->eval, REST(s.params)[i], p);
+        *n += ok;
+    }
+    return look_close(in, &s, &look, ok);
 }
 
 // Alternatives of one entry up to a level, without repeats.

@@ -25,6 +25,9 @@ struct Tensor {
     Env *env;        //   where it was written
     bool is_hole;    // or an anchor's result that epilogue ops read: while stored, its element is
     Value hole;      //   this
+    Node *param;     // the parameter it is bound to, if that prefers a layout
+    struct Tensor *packed;     // the leaf that holds it in that layout, or NULL
+    struct Tensor *repacked;   // or what computes it, made at first use
     int64_t align_bytes;       // known alignment of a leaf; 0: its dtype's
     struct Epilogue *epilogue; // a kernel's result: where its elements go
 };
@@ -88,6 +91,17 @@ bool instance_kernel(Instance *in, const Node *kernel, int narg, const Value *ar
 // was. False with diagnostics.
 bool kernel_results(Instance *in, const Node *kernel, int narg, const Value *args, const Map *attrs,
                     const Choices *choices, Tensor ***results, int *n);
+
+// What a template would rather read a parameter as: `prefer layout panel(n)` is the result of the op
+// pack_panel on it. A caller that has it in that form sets Tensor.packed to a leaf of that shape; otherwise
+// reads of b.panel compute it from b.
+typedef struct Preference {
+    int param;
+    const Node *op; // pack_NAME
+    Map attrs;      // the layout's arguments, at the op's attributes in their order
+} Preference;
+bool kernel_preferences(Instance *in, const Node *kernel, int narg, const Value *args,
+                        const Map *attrs, const Choices *choices, Preference **out, int *n);
 
 // An op of serial form as a kernel of its own: one block that runs its body.
 bool instance_serial(Instance *in, const Node *op, int narg, const Value *args, const Map *attrs,

@@ -12,14 +12,19 @@ static Node *empty_tuple(Parser *p)
 // ---- signatures
 
 // param := NAME [ "?" ] ":" [ "const" ] type [ "..." ] [ "prefer" "layout" expr ]
-// With bare names allowed, ":" and what follows may be missing, but for "...".
-static Node *param(Parser *p, bool bare)
+typedef enum ParamForm {
+    PARAM_TYPED,
+    PARAM_BARE, // ":" and the type may be missing
+    PARAM_OF_FN // so may they here, and "=" expr may follow
+} ParamForm;
+
+static Node *param(Parser *p, ParamForm form)
 {
     Loc loc = parser_here(p);
     Sym sym = parser_name(p, "a parameter");
     int sub = parser_accept(p, T_QUESTION) ? PARAM_OPTIONAL : 0;
-    Node *t = NULL, *prefer = NULL;
-    if (!bare || p->tok.kind == T_COLON) {
+    Node *t = NULL, *prefer = NULL, *value = NULL;
+    if (form == PARAM_TYPED || p->tok.kind == T_COLON) {
         parser_expect(p, T_COLON);
         if (parser_at_word(p, "const") && parser_peek(p).kind == T_NAME) {
             parser_advance(p);
@@ -32,7 +37,8 @@ static Node *param(Parser *p, bool bare)
         if (!parser_accept_word(p, "layout")) parser_expected(p, "'layout'");
         prefer = parse_expr(p);
     }
-    Node *n = parser_make_sym(p, N_PARAM, loc, sym, 4, (Node *[]){t, NULL, NULL, prefer});
+    if (form == PARAM_OF_FN && parser_accept(p, T_ASSIGN)) value = parse_expr(p);
+    Node *n = parser_make_sym(p, N_PARAM, loc, sym, 4, (Node *[]){t, value, NULL, prefer});
     n->sub = (uint8_t)sub;
     return n;
 }
@@ -58,13 +64,13 @@ static Node *attr(Parser *p)
 }
 
 // "(" [ param { "," param } ] [ ";" [ attr { "," attr } ] ] ")"; attributes only where asked for
-static Node *params(Parser *p, bool bare, Node **attrs)
+static Node *params(Parser *p, ParamForm form, Node **attrs)
 {
     Loc open = parser_here(p);
     Nodes list = {0}, attr_list = {0};
     parser_expect(p, T_LPAREN);
     if (p->tok.kind != T_RPAREN && p->tok.kind != T_SEMICOLON) {
-        do parser_push(p, &list, param(p, bare));
+        do parser_push(p, &list, param(p, form));
         while (parser_accept(p, T_COMMA));
     }
     Loc at = parser_here(p);
@@ -209,9 +215,9 @@ static Node *op(Parser *p)
     parser_advance(p);
     Loc loc = parser_here(p);
     Sym sym = parser_name(p, "the op's name");
-    Node *attrs, *ins = params(p, false, &attrs);
+    Node *attrs, *ins = params(p, PARAM_TYPED, &attrs);
     parser_expect(p, T_ARROW);
-    Node *outs = params(p, false, NULL);
+    Node *outs = params(p, PARAM_TYPED, NULL);
     Node *list = clause_list(p, N_OP), *body = parse_block(p);
     Node *n = parser_make_sym(p, N_OP, loc, sym, 5, (Node *[]){ins, attrs, outs, list, body});
     n->sub = has_clause(list, "serial") ? OP_SERIAL : OP_INDEX;
@@ -225,9 +231,9 @@ static Node *kernel(Parser *p)
     parser_advance(p);
     Loc loc = parser_here(p);
     Sym sym = parser_name(p, "the kernel's name");
-    Node *types = generics(p), *attrs, *ins = params(p, false, &attrs);
+    Node *types = generics(p), *attrs, *ins = params(p, PARAM_TYPED, &attrs);
     parser_expect(p, T_ARROW);
-    Node *outs = params(p, false, NULL);
+    Node *outs = params(p, PARAM_TYPED, NULL);
     Node *list = clause_list(p, N_KERNEL), *body = parse_block(p);
     return parser_make_sym(p, N_KERNEL, loc, sym, 6,
                            (Node *[]){types, ins, attrs, outs, list, body});
@@ -239,7 +245,7 @@ static Node *fn(Parser *p)
     parser_advance(p);
     Loc loc = parser_here(p);
     Sym sym = parser_name(p, "the function's name");
-    Node *types = generics(p), *ins = params(p, true, NULL);
+    Node *types = generics(p), *ins = params(p, PARAM_OF_FN, NULL);
     Node *result = parser_accept(p, T_ARROW) ? parse_type(p) : NULL, *body;
     Loc at = parser_here(p);
     if (parser_accept(p, T_ASSIGN)) {
@@ -276,9 +282,9 @@ static Node *graph(Parser *p)
     parser_advance(p);
     Loc loc = parser_here(p);
     Sym sym = parser_name(p, "the graph's name");
-    Node *ins = params(p, false, NULL);
+    Node *ins = params(p, PARAM_TYPED, NULL);
     parser_expect(p, T_ARROW);
-    Node *outs = params(p, true, NULL), *body = parse_block(p);
+    Node *outs = params(p, PARAM_BARE, NULL), *body = parse_block(p);
     return parser_make_sym(p, N_GRAPH, loc, sym, 3, (Node *[]){ins, outs, body});
 }
 
