@@ -24,6 +24,7 @@ typedef struct CompiledModel {
     Groups groups;
     VEC(BuiltKernel *) kernels; // distinct ones
     VEC(heald_tensor *) constants;
+    VEC(Arena *) arenas; // one a kernel
     Plan *plan;
     int ncached; // kernels that were in the cache
 } CompiledModel;

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// ONNX to graph. Nothing here knows an operator but Constant: which declaration an operator is, and
+// which of its inputs are attributes, is said by the declarations.
+#include "frontends/onnx_import.h"
+
+#include <string.h>
+
+typedef struct Import {
+    Arena *arena;
+    const Library *library;
+    OpTable *ops;
+    const OnnxModel *model;
+    const char *model_dir;
+    Diag *diag;
+    Graph *graph;
+    Map values; // Sym -> GraphValue *
+    int nunknown;
+    Buf unknown; // operators that no declaration reads, one a line
+} Import;
+
+static GraphValue *find(Import *im, const char *name)
+{
+    return map_get(&im->values, intern(im->library->names, name));
+}
+
+static void define(Import *im, const char *name, GraphValue *v)
+{
+    map_put(im->arena, &im->values, intern(im->library->names, name), v);
+}
+
+static bool fail(Import *im, const char *why)
+{
+    diag_error(im->diag, 0, "%s", why);
+    return false;
+}
+
+// ---- constants
+
+static bool constant(Import *im, const char *name, const OnnxTensor *t)
+{
+    DType type;
+    int64_t dims[ONNX_MAX_RANK];
+    int rank;
+    const void *data;
+    const char *why = onnx_tensor_decode(im->arena, t, im->model_dir, &type, dims, &rank, &data);
+    if (why) return fail(im, why);
+    static const char empty[16];
+    define(im, name, graph_constant(im->graph, name, type, rank, dims, data ? data : empty));
+    return true;
+}
+
+static void list_constant(Import *im, const char *name, DType type, int n, bool scalar,
+                          const void *data)
+{
+    int64_t dims[] = {n};
+    void *copy = arena_copy(im->arena, data, (size_t)n * dtype_size(type));
+    define(im, name, graph_constant(im->graph, name, type, scalar ? 0 : 1, dims, copy));
+}
+
+static bool constant_node(Import *im, const OnnxNode *n)
+{
+    if (n->output.n != 1 || n->attribute.n != 1) {
+        return fail(im, arena_printf(im->arena, "node '%s': Constant needs one attribute", n->name));
+    }
+    const OnnxAttr *a = &n->attribute.at[0];
+    const char *name = n->output.at[0];
+    switch (a->type) {
+    case ONNX_ATTR_TENSOR: return a->t && constant(im, name, a->t);
+    case ONNX_ATTR_FLOAT: list_constant(im, name, DT_F32, 1, true, &a->f); return true;
+    case ONNX_ATTR_INT: list_constant(im, name, DT_I64, 1, true, &a->i); return true;
+    case ONNX_ATTR_FLOATS:
+        list_constant(im, name, DT_F32, a->floats.n, false, a->floats.at);
+        return true;
+    case ONNX_ATTR_INTS: list_constant(im, name, DT_I64, a->ints.n, false, a->ints.at); return true;
+    default:
+        return fail(im, arena_printf(im->arena, "node '%s': a Constant of this type is not supported",
+                                     n->name));
+    }
+}
+
+// ---- attributes
+
+typedef bool AttrFn(Import *im, const OnnxAttr *a, Value *out);
+
+static bool attr_float(Import *im, const OnnxAttr *a, Value *out)
+{
+    UNUSED(im);
+    *out = value_float((double)a->f);
+    return true;
+}
+
+static bool attr_int(Import *im, const OnnxAttr *a, Value *out)
+{
+    UNUSED(im);
+    *out = value_int(a->i);
+    return true;
+}
+
+static bool attr_string(Import *im, const OnnxAttr *a, Value *out)
+{
+    *out = value_str(intern_n(im->library->names, a->s.text, a->s.size));
+    return true;
+}
+
+static bool attr_floats(Import *im, const OnnxAttr *a, Value *out)
+{
+    *out = value_tuple(im->arena, a->floats.n, NULL);
+    for (int i = 0; i < a->floats.n; i++) out->u.tuple.at[i] = value_float((double)a->floats.at[i]);
+    return true;
+}
+
+static bool attr_ints(Import *im, const OnnxAttr *a, Value *out)
+{
+    *out = value_ints(im->arena, a->ints.n, a->ints.at);
+    return true;
+}
+
+static bool attr_strings(Import *im, const OnnxAttr *a, Value *out)
+{
+    *out = value_tuple(im->arena, a->strings.n, NULL);
+    for (int i = 0; i < a->strings.n; i++)
+        out->u.tuple.at[i] =
+            value_str(intern_n(im->library->names, a->strings.at[i].text, a->strings.at[i].size));
+    return true;
+}
+
+// One element, such as ConstantOfShape's value: a number.
+static bool attr_tensor(Import *im, const OnnxAttr *a, Value *out)
+{
+    DType type;
+    int64_t dims[ONNX_MAX_RANK], n = 1;
+    int rank;
+    const void *data;
+    if (!a->t || onnx_tensor_decode(im->arena, a->t, im->model_dir, &type, dims, &rank, &data)) {
+        return false;
+    }
+    for (int i = 0; i < rank; i++) n *= dims[i];
+    if (n != 1) return false;
+    if (dtype_is_float(type)) *out = value_float(dtype_load_f64(type, data));
+    else *out = value_int(dtype_load_i64(type, data));
+    return true;
+}
+
+static AttrFn *const attr_fns[] = {
+    [ONNX_ATTR_FLOAT] = attr_float,   [ONNX_ATTR_INT] = attr_int,
+    [ONNX_ATTR_STRING] = attr_string, [ONNX_ATTR_TENSOR] = attr_tensor,
+    [ONNX_ATTR_FLOATS] = attr_floats, [ONNX_ATTR_INTS] = attr_ints,
+    [ONNX_ATTR_STRINGS] = attr_strings,
+};
+
+static bool add_attrs(Import *im, const OnnxNode *n, GraphNode *node)
+{
+    for (int i = 0; i < n->attribute.n; i++) {
+        const OnnxAttr *a = &n->attribute.at[i];
+        Value v;
+        AttrFn *fn = a->type >= 0 && (size_t)a->type < COUNT(attr_fns) ? attr_fns[a->type] : NULL;
+        if (!fn || !fn(im, a, &v)) {
+            return fail(im, arena_printf(im->arena, "node '%s' (%s): attribute '%s' has a kind that "
+                                                    "is not supported", node->name, n->op_type, a->name));
+        }
+        graph_attr(im->graph, node, a->name, v);
+        if (a->type == ONNX_ATTR_TENSOR) {
+            graph_attr(im->graph, node, arena_printf(im->arena, "%s_type", a->name),
+                       value_dtype(dtype_from_onnx(a->t->data_type)));
+        }
+    }
+    return true;
+}
+
+// ---- nodes
+
+static bool is_default_domain(const char *domain)
+{
+    return onnx_same_domain(domain, "");
+}
+
+static const char *node_name(Import *im, const OnnxNode *n, int index)
+{
+    return *n->name ? n->name : arena_printf(im->arena, "%s_%d", n->op_type, index);
+}
+
+static bool node(Import *im, const OnnxNode *n, int index)
+{
+    if (is_default_domain(n->domain) && !strcmp(n->op_type, "Constant")) return constant_node(im, n);
+    const char *name = node_name(im, n, index), *origin = n->op_type;
+    if (!is_default_domain(n->domain)) {
+        origin = arena_printf(im->arena, "%s.%s", n->domain, n->op_type);
+    }
+    int64_t opset = onnx_opset(&im->model->opset_import, n->domain);
+    bool known;
+    OpBindings choices = op_table_onnx(im->ops, origin, opset, &known);
+    if (!choices.n) {
+        buf_printf(&im->unknown, "\n  %s, opset %lld: node '%s'%s", origin, (long long)opset, name,
+                   known ? " (known for other opsets)" : "");
+        im->nunknown++;
+    }
+    GraphValue **input = NEW_ARRAY(im->arena, GraphValue *, n->input.n);
+    for (int i = 0; i < n->input.n; i++) {
+        if (!*n->input.at[i]) continue;
+        input[i] = find(im, n->input.at[i]);
+        if (!input[i]) {
+            return fail(im, arena_printf(im->arena, "node '%s' (%s): nothing before it gives '%s'",
+                                         name, origin, n->input.at[i]));
+        }
+    }
+    GraphValue **output = NEW_ARRAY(im->arena, GraphValue *, n->output.n);
+    for (int i = 0; i < n->output.n; i++) {
+        if (!*n->output.at[i]) continue;
+        output[i] = graph_value(im->graph, n->output.at[i], DT_NONE, -1, NULL);
+        define(im, n->output.at[i], output[i]);
+    }
+    GraphNode *made =
+        graph_node(im->graph, name, origin, choices, n->input.n, input, n->output.n, output);
+    return !choices.n || add_attrs(im, n, made);
+}
+
+// ---- inputs
+
+static Value dimension(Import *im, const OnnxDim *d)
+{
+    if (ONNX_HAS(d, Dim, dim_value) && d->dim_value > 0) return value_int(d->dim_value);
+    bool named = *d->dim_param && strcmp(d->dim_param, "?") != 0;
+    return named ? value_str(intern(im->library->names, d->dim_param)) : value_none();
+}
+
+static bool input(Import *im, const OnnxValueInfo *v)
+{
+    if (find(im, v->name)) return true; // an initializer gives its value
+    const OnnxTensorType *t = v->type ? v->type->tensor_type : NULL;
+    DType type = t ? dtype_from_onnx(t->elem_type) : DT_NONE;
+    if (type == DT_NONE) {
+        return fail(im, arena_printf(im->arena, "input '%s' is no tensor of a known type", v->name));
+    }
+    Value dims[GRAPH_MAX_RANK];
+    int rank = t->shape ? t->shape->dim.n : -1;
+    if (rank > GRAPH_MAX_RANK) {
+        return fail(im, arena_printf(im->arena, "input '%s' has rank %d", v->name, rank));
+    }
+    for (int i = 0; i < rank; i++) dims[i] = dimension(im, &t->shape->dim.at[i]);
+    define(im, v->name, graph_input(im->graph, v->name, type, rank, dims));
+    return true;
+}
+
+static bool import(Import *im)
+{
+    const OnnxGraph *g = im->model->graph;
+    for (int i = 0; i < g->initializer.n; i++)
+        if (!constant(im, g->initializer.at[i].name, &g->initializer.at[i])) return false;
+    for (int i = 0; i < g->input.n; i++)
+        if (!input(im, &g->input.at[i])) return false;
+    for (int i = 0; i < g->node.n; i++)
+        if (!node(im, &g->node.at[i], i)) return false;
+    if (im->nunknown) {
+        diag_error(im->diag, 0, "%d node%s with operators that are not known:%s", im->nunknown,
+                   im->nunknown > 1 ? "s" : "", buf_text(&im->unknown));
+        return false;
+    }
+    for (int i = 0; i < g->output.n; i++) {
+        GraphValue *v = find(im, g->output.at[i].name);
+        if (!v) {
+            return fail(im, arena_printf(im->arena, "nothing gives the output '%s'",
+                                         g->output.at[i].name));
+        }
+        graph_output(im->graph, v);
+    }
+    return true;
+}
+
+Graph *onnx_import(Arena *a, const Library *l, OpTable *ops, const OnnxModel *m,
+                   const char *model_dir, Diag *d)
+{
+    Import im = {.arena = a, .library = l, .ops = ops, .model = m, .model_dir = model_dir, .diag = d};
+    buf_init(&im.unknown, a);
+    im.graph = graph_new(a, l, ops, *m->graph->name ? m->graph->name : "model");
+    return import(&im) ? im.graph : NULL;
+}

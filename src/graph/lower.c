@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+// Groups to kernels: leaves for what the group reads, ops applied before and after the anchor, and a
+// template instantiated on them. The first template of the anchor's op that fits is taken; the last
+// resort is `copy`, whose prologue is the anchor's meaning.
+#include "graph/private.h"
+
+#include <string.h>
+
+typedef struct Lower {
+    const Graph *g;
+    const Group *group;
+    const Target *target;
+    Arena *arena; // of the kernel
+    Diag *diag;
+    Instance *in;
+    Tensor **tensor;    // by value id
+    Value **dims;       // by value id, collapsed; NULL: as they are
+    int rank;           // of collapsed values
+    GraphValues output; // of this kernel
+} Lower;
+
+// ---- collapsing axes
+
+static bool all_collapse(const Group *p)
+{
+    bool ok = p->anchor->op->collapses && p->prologue.n == 0;
+    for (int i = 0; i < p->epilogue.n; i++) ok = ok && p->epilogue.at[i]->op->collapses;
+    return ok;
+}
+
+// The extent of v along axis `axis` of a shape of `rank` axes that it is broadcast to.
+static int64_t extent_at(const GraphValue *v, int rank, int axis)
+{
+    int k = axis - (rank - v->rank);
+    return k < 0 ? 1 : v->dims[k].u.i;
+}
+
+static bool is_scalar_param(const GraphNode *n, int input)
+{
+    Node *params = KID((Node *)n->op->decl, OP, params);
+    int p = input < NREST(params) ? input : NREST(params) - 1;
+    const Node *type = KID(REST(params)[p], PARAM, type);
+    return type && node_info[N_TYPE].nfixed == (int)type->nkid;
+}
+
+static bool stays_scalar(const Group *p, const GraphValue *v)
+{
+    for (int k = -1; k < p->epilogue.n; k++) {
+        const GraphNode *n = k < 0 ? p->anchor : p->epilogue.at[k];
+        for (int i = 0; i < n->ninput; i++)
+            if (n->input[i] == v && is_scalar_param(n, i)) return true;
+    }
+    return false;
+}
+
+// Adjacent axes along which every value is either whole or broadcast become one, and axes of extent
+// 1 go.
+static void collapse(Lower *l)
+{
+    const Group *p = l->group;
+    const GraphValue *hole = p->anchor->output[0];
+    if (!all_collapse(p) || !hole || hole->rank < 2) return;
+    for (int i = 0; i < p->outputs.n; i++) {
+        const GraphValue *v = p->outputs.at[i];
+        if (v->rank != hole->rank) return;
+        for (int k = 0; k < v->rank; k++)
+            if (v->dims[k].u.i != hole->dims[k].u.i) return;
+    }
+    int rank = hole->rank, merged = 0, axis_of[GRAPH_MAX_RANK];
+    int64_t size[GRAPH_MAX_RANK] = {0};
+    int last = -1;
+    for (int k = 0; k < rank; k++) {
+        axis_of[k] = -1;
+        if (hole->dims[k].u.i == 1) continue;
+        bool alike = last >= 0;
+        for (int i = 0; alike && i < p->inputs.n; i++)
+            alike = (extent_at(p->inputs.at[i], rank, k) == 1) ==
+                    (extent_at(p->inputs.at[i], rank, last) == 1);
+        if (!alike) size[merged++] = 1;
+        size[merged - 1] *= hole->dims[k].u.i;
+        axis_of[k] = merged - 1;
+        last = k;
+    }
+    if (merged == 0) size[merged++] = 1;
+    l->rank = merged;
+    l->dims = NEW_ARRAY(l->arena, Value *, l->g->values.n);
+    for (int i = 0; i < p->inputs.n + p->outputs.n + 1; i++) {
+        const GraphValue *v = i < p->inputs.n                  ? p->inputs.at[i]
+                              : i < p->inputs.n + p->outputs.n ? p->outputs.at[i - p->inputs.n]
+                                                               : hole;
+        Value *d = NEW_ARRAY(l->arena, Value, merged);
+        for (int k = 0; k < merged; k++) d[k] = value_int(1);
+        for (int k = 0; k < rank; k++)
+            if (axis_of[k] >= 0 && extent_at(v, rank, k) != 1) d[axis_of[k]] = value_int(size[axis_of[k]]);
+        l->dims[v->id] = d;
+    }
+}
+
+static int rank_of(const Lower *l, const GraphValue *v, const Value **dims)
+{
+    bool collapsed = l->dims && l->dims[v->id] && !(v->rank == 0 && stays_scalar(l->group, v));
+    *dims = collapsed ? l->dims[v->id] : v->dims;
+    return collapsed ? l->rank : v->rank;
+}
+
+// ---- tensors
+
+static const char *leaf_name(Lower *l, const char *prefix, int i)
+{
+    return arena_printf(l->arena, "%s%d", prefix, i);
+}
+
+static void make_leaves(Lower *l)
+{
+    for (int i = 0; i < l->group->inputs.n; i++) {
+        const GraphValue *v = l->group->inputs.at[i];
+        const Value *dims;
+        int rank = rank_of(l, v, &dims);
+        l->tensor[v->id] = instance_input(l->in, leaf_name(l, "x", i), v->type, rank, dims);
+    }
+}
+
+static int args_of(Lower *l, const GraphNode *n, Value **args)
+{
+    Tensor **tensor = NEW_ARRAY(l->arena, Tensor *, n->ninput);
+    for (int i = 0; i < n->ninput; i++)
+        if (n->input[i]) tensor[i] = l->tensor[n->input[i]->id];
+    *args = NEW_ARRAY(l->arena, Value, n->ninput + 1);
+    return node_args(l->arena, n, tensor, *args);
+}
+
+static OpInst *apply(Lower *l, const GraphNode *n)
+{
+    Value *args;
+    int narg = args_of(l, n, &args);
+    OpInst *op = op_apply(l->in, 0, n->op->decl, narg, args, &n->attrs);
+    for (int i = 0; op && i < n->noutput; i++)
+        if (n->output[i]) l->tensor[n->output[i]->id] = op->results[i];
+    return op;
+}
+
+static Buffer *output_buffer(Lower *l, const GraphValue *v, int i)
+{
+    const Value *dims;
+    int rank = rank_of(l, v, &dims);
+    return instance_output(l->in, leaf_name(l, "y", i), v->type, rank, dims);
+}
+
+// What becomes of result v of the template: stored, or read by the ops after it.
+static bool make_epilogue(Lower *l, const GraphValue *v, Epilogue *ep)
+{
+    const Group *p = l->group;
+    int n = l->output.n;
+    *ep = (Epilogue){.noutput = n};
+    ep->memory = NEW_ARRAY(l->arena, Buffer *, n);
+    if (p->epilogue.n) {
+        const Value *dims;
+        int rank = rank_of(l, v, &dims);
+        ep->hole = instance_hole(l->in, "v", v->type, rank, dims);
+        l->tensor[v->id] = ep->hole;
+        for (int i = 0; i < p->epilogue.n; i++)
+            if (!apply(l, p->epilogue.at[i])) return false;
+        ep->outputs = NEW_ARRAY(l->arena, Tensor *, n);
+        for (int i = 0; i < n; i++) ep->outputs[i] = l->tensor[l->output.at[i]->id];
+    }
+    for (int i = 0; i < n; i++) ep->memory[i] = output_buffer(l, l->output.at[i], i);
+    return true;
+}
+
+static bool begin(Lower *l)
+{
+    l->in = instance_new(l->arena, l->g->library, l->target, l->diag);
+    l->tensor = NEW_ARRAY(l->arena, Tensor *, l->g->values.n);
+    make_leaves(l);
+    for (int i = 0; i < l->group->prologue.n; i++)
+        if (!apply(l, l->group->prologue.at[i])) return false;
+    return true;
+}
+
+// ---- the three ways to compute an anchor
+
+static bool by_template(Lower *l, const Node *kernel)
+{
+    const GraphNode *n = l->group->anchor;
+    Value *args;
+    if (!begin(l)) return false;
+    int narg = args_of(l, n, &args);
+    Epilogue *ep = NEW_ARRAY(l->arena, Epilogue, n->noutput);
+    if (n->noutput == 1) {
+        if (!make_epilogue(l, n->output[0], &ep[0])) return false;
+    } else {
+        for (int i = 0; i < n->noutput; i++) {
+            if (!n->output[i]) {
+                diag_error(l->diag, 0, "a template of several results needs them all");
+                return false;
+            }
+            ep[i] = (Epilogue){.memory = NEW(l->arena, Buffer *), .noutput = 1};
+            ep[i].memory[0] = output_buffer(l, n->output[i], i);
+        }
+    }
+    return instance_kernel(l->in, kernel, narg, args, &n->attrs, ep, n->noutput, NULL);
+}
+
+static bool by_meaning(Lower *l, int output)
+{
+    const GraphNode *n = l->group->anchor;
+    const Node *copy = map_get(&l->g->library->kernels, intern(l->g->library->names, "copy"));
+    if (!copy) {
+        diag_error(l->diag, 0, "no loaded text declares the kernel 'copy'");
+        return false;
+    }
+    Epilogue ep;
+    collapse(l);
+    if (!begin(l)) return false;
+    OpInst *op = apply(l, n);
+    if (!op || !make_epilogue(l, n->output[output], &ep)) return false;
+    Value x = {.kind = V_TENSOR, .u.tensor = op->results[output]};
+    return instance_kernel(l->in, copy, 1, &x, NULL, &ep, 1, NULL);
+}
+
+static bool serially(Lower *l)
+{
+    const GraphNode *n = l->group->anchor;
+    Value *args;
+    if (!begin(l)) return false;
+    int narg = args_of(l, n, &args);
+    Buffer **memory = NEW_ARRAY(l->arena, Buffer *, n->noutput);
+    for (int i = 0; i < n->noutput; i++) {
+        if (!n->output[i]) {
+            diag_error(l->diag, 0, "all results of a serial op are needed");
+            return false;
+        }
+        memory[i] = output_buffer(l, n->output[i], i);
+    }
+    return instance_serial(l->in, n->op->decl, narg, args, &n->attrs, memory, n->noutput);
+}
+
+// ---- a group
+
+static void open_kernel(Lower *l, Arena *a)
+{
+    l->arena = NEW(a, Arena);
+    *l->arena = (Arena){.nomem = a->nomem};
+    l->dims = NULL;
+    l->output.n = 0;
+}
+
+static void push_kernel(Lower *l, Arena *a, LoweredKernels *out)
+{
+    LoweredKernel k = {.kernel = l->in->kernel, .arena = l->arena, .outputs = l->output};
+    VEC_PUSH(a, out, k);
+}
+
+static bool try_templates(Lower *l, Group *p, Arena *a, LoweredKernels *out)
+{
+    const Node **list;
+    int n = group_templates(l->g, p->anchor, l->target, a, &list);
+    for (int i = 0; i < n; i++) {
+        Diag quiet, *d = l->diag;
+        open_kernel(l, a);
+        diag_init(&quiet, l->arena, l->g->library->sources);
+        l->diag = &quiet;
+        for (int k = 0; k < p->outputs.n; k++) VEC_PUSH(a, &l->output, p->outputs.at[k]);
+        bool ok = by_template(l, list[i]);
+        l->diag = d;
+        if (ok) {
+            p->kernel = list[i];
+            l->in->diag = d;
+            push_kernel(l, a, out);
+            return true;
+        }
+        arena_free(l->arena);
+    }
+    return false;
+}
+
+bool group_lower(const Graph *g, Arena *a, Group *p, const Target *t, LoweredKernels *out, Diag *d)
+{
+    Lower l = {.g = g, .group = p, .target = t, .diag = d};
+    if (try_templates(&l, p, a, out)) return true;
+    const GraphNode *n = p->anchor;
+    bool serial = n->op->class == OPCLASS_SERIAL;
+    for (int i = 0; i < n->noutput; i++) {
+        if (!n->output[i] || (serial && i > 0)) continue;
+        open_kernel(&l, a);
+        l.output = (GraphValues){0};
+        bool single = true; // all outputs of the group come from the anchor's only result
+        for (int k = 0; k < n->noutput; k++) single = single && (k == i || !n->output[k]);
+        if (single || serial)
+            for (int k = 0; k < p->outputs.n; k++) VEC_PUSH(a, &l.output, p->outputs.at[k]);
+        else VEC_PUSH(a, &l.output, n->output[i]);
+        if (!(serial ? serially(&l) : by_meaning(&l, i))) return node_fails(n, d);
+        push_kernel(&l, a, out);
+    }
+    return true;
+}

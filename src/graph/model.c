@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+// A specialised graph to a plan: groups, kernels built in parallel, values in memory. A graph's
+// output is written in place where a kernel computes it; views cost nothing.
+#include "graph/private.h"
+
+#include <string.h>
+
+typedef struct Launch {
+    const Group *group;
+    GraphValues outputs;
+    int build; // of the distinct kernels
+} Launch;
+
+typedef struct Build {
+    Kernel *kernel;
+    Arena *arena;
+    const char *op;
+    BuiltKernel *built;
+    heald_status status;
+    Error error;
+    Diag diag;
+} Build;
+
+typedef struct Compiling {
+    const Graph *g;
+    Arena *arena;
+    const CompileOptions *o;
+    CompiledModel *model;
+    VEC(Launch) launches;
+    VEC(Build) builds;
+    int *value; // by graph value id: the plan's value, -1: none yet
+    int done;
+} Compiling;
+
+// ---- kernels
+
+// Equal kernels are built once.
+static int distinct(Compiling *c, Map *seen, Interner *texts, const LoweredKernel *k, const char *op)
+{
+    Buf text;
+    buf_init(&text, k->arena);
+    k->kernel->name = "kernel";
+    kernel_print(k->kernel, &text);
+    Sym key = intern_n(texts, buf_text(&text), text.size);
+    const void *at = map_get(seen, key);
+    if (at) {
+        arena_free(k->arena);
+        return (int)((intptr_t)at - 1);
+    }
+    VEC_PUSH(c->arena, &c->model->arenas, k->arena);
+    Build b = {.kernel = k->kernel, .arena = k->arena, .op = op};
+    map_put(c->arena, seen, key, (void *)(intptr_t)(c->builds.n + 1));
+    VEC_PUSH(c->arena, &c->builds, b);
+    return c->builds.n - 1;
+}
+
+static bool lower_groups(Compiling *c, Diag *d)
+{
+    Arena scratch = {.nomem = c->arena->nomem};
+    Interner *texts = interner_new(&scratch);
+    Map seen = {0};
+    bool ok = true;
+    for (int i = 0; ok && i < c->model->groups.n; i++) {
+        Group *p = c->model->groups.at[i];
+        LoweredKernels list = {0};
+        ok = group_lower(c->g, c->arena, p, &c->o->target, &list, d);
+        for (int k = 0; ok && k < list.n; k++) {
+            Launch launch = {.group = p, .outputs = list.at[k].outputs};
+            launch.build = distinct(c, &seen, texts, &list.at[k], p->anchor->op->decl->u.sym);
+            VEC_PUSH(c->arena, &c->launches, launch);
+        }
+    }
+    arena_free(&scratch);
+    return ok;
+}
+
+// A thread of the pool cannot jump to the caller's place for running out of memory: it has its own.
+static void build_one(Compiling *c, Build *b)
+{
+    jmp_buf nomem;
+    b->arena->nomem = &nomem;
+    if (setjmp(nomem)) {
+        b->status = error_no_memory(&b->error, 0, "compiling");
+        return;
+    }
+    diag_init(&b->diag, b->arena, c->g->library->sources);
+    if (c->o->progress) {
+        int done = __atomic_fetch_add(&c->done, 1, __ATOMIC_RELAXED);
+        c->o->progress(c->o->user, done, c->builds.n, b->op);
+    }
+    b->status =
+        kernel_build(&c->o->builder, b->arena, b->kernel, b->op, &b->built, &b->diag, &b->error);
+    b->arena->nomem = c->arena->nomem;
+}
+
+static void build_range(void *user, int64_t begin, int64_t end, int worker)
+{
+    UNUSED(worker);
+    Compiling *c = user;
+    for (int64_t i = begin; i < end; i++) build_one(c, &c->builds.at[i]);
+}
+
+static heald_status build_all(Compiling *c, Diag *d, Error *e)
+{
+    if (c->o->pool) pool_run(c->o->pool, c->builds.n, build_range, c);
+    else build_range(c, 0, c->builds.n, 0);
+    heald_status s = HEALD_OK;
+    for (int i = 0; i < c->builds.n; i++) {
+        Build *b = &c->builds.at[i];
+        if (b->built) {
+            VEC_PUSH(c->arena, &c->model->kernels, b->built);
+            c->model->ncached += b->built->cached;
+        }
+        for (int k = 0; k < b->diag.messages.n; k++) {
+            const Message *m = &b->diag.messages.at[k];
+            if (m->severity == SEV_ERROR) diag_error(d, m->loc, "%s", m->text);
+            else if (m->severity == SEV_NOTE) diag_note(d, m->loc, "%s", m->text);
+        }
+        if (b->status && !s) {
+            s = b->status;
+            if (s != HEALD_DIAGNOSTIC) error_set(e, s, "%s", b->error.text);
+        }
+    }
+    return s;
+}
+
+// ---- values of the plan
+
+static const ShapeExpr *shapes(Compiling *c, const GraphValue *v)
+{
+    ShapeExpr *dims = NEW_ARRAY(c->arena, ShapeExpr, v->rank);
+    for (int i = 0; i < v->rank; i++) dims[i] = shape_const(c->arena, v->dims[i].u.i);
+    return dims;
+}
+
+static bool is_view(const GraphNode *n)
+{
+    return n && n->op->view;
+}
+
+// A view that no group computes.
+static bool is_free_view(const Compiling *c, const GraphValue *v)
+{
+    if (!is_view(v->producer)) return false;
+    for (int i = 0; i < c->launches.n; i++)
+        for (int k = 0; k < c->launches.at[i].outputs.n; k++)
+            if (c->launches.at[i].outputs.at[k] == v) return false;
+    return true;
+}
+
+static heald_status constant(Compiling *c, const GraphValue *v, Error *e)
+{
+    int64_t dims[GRAPH_MAX_RANK];
+    graph_value_dims(v, dims);
+    heald_tensor *t;
+    heald_status s = heald_tensor_from_memory((heald_dtype)v->type, v->rank, dims, (void *)v->data,
+                                              NULL, NULL, &t);
+    if (s) return error_set(e, s, "constant '%s' cannot be a tensor", v->name);
+    VEC_PUSH(c->arena, &c->model->constants, t);
+    c->value[v->id] = plan_const(c->model->plan, v->name, t);
+    return HEALD_OK;
+}
+
+static heald_status need(Compiling *c, const GraphValue *v, Error *e)
+{
+    if (c->value[v->id] >= 0) return HEALD_OK;
+    if (v->data) return constant(c, v, e);
+    Plan *p = c->model->plan;
+    if (is_free_view(c, v)) {
+        const GraphValue *base = v->producer->input[0];
+        heald_status s = need(c, base, e);
+        if (s) return s;
+        c->value[v->id] = plan_view(p, v->name, c->value[base->id], shape_const(c->arena, 0),
+                                    v->type, v->rank, shapes(c, v));
+        return HEALD_OK;
+    }
+    c->value[v->id] = plan_temp(p, v->name, v->type, v->rank, shapes(c, v), -1);
+    return HEALD_OK;
+}
+
+// Outputs first, so that kernels write them directly where they can: the value that is a view's base
+// becomes a view of the output. The rest is copied in the end.
+static void plan_outputs(Compiling *c, bool *copied)
+{
+    const Graph *g = c->g;
+    Plan *p = c->model->plan;
+    for (int i = 0; i < g->outputs.n; i++) {
+        const GraphValue *v = g->outputs.at[i], *root = v;
+        int out = plan_output(p, v->name, v->type, v->rank, shapes(c, v));
+        while (is_free_view(c, root)) root = root->producer->input[0];
+        copied[i] = root->data || !root->producer || c->value[root->id] >= 0;
+        if (copied[i]) continue;
+        c->value[root->id] = root == v ? out
+                                       : plan_view(p, root->name, out, shape_const(c->arena, 0),
+                                                   root->type, root->rank, shapes(c, root));
+    }
+}
+
+static heald_status plan_steps(Compiling *c, Error *e)
+{
+    Plan *p = c->model->plan;
+    for (int i = 0; i < c->launches.n; i++) {
+        const Launch *l = &c->launches.at[i];
+        const GraphValues *in = &l->group->inputs;
+        int *values = NEW_ARRAY(c->arena, int, in->n + l->outputs.n);
+        for (int k = 0; k < in->n + l->outputs.n; k++) {
+            const GraphValue *v = k < in->n ? in->at[k] : l->outputs.at[k - in->n];
+            heald_status s = need(c, v, e);
+            if (s) return s;
+            values[k] = c->value[v->id];
+        }
+        const RuntimeKernel *kernel = &c->builds.at[l->build].built->runtime;
+        plan_launch(p, l->group->anchor->name, kernel, values, NULL);
+    }
+    return HEALD_OK;
+}
+
+static heald_status make_plan(Compiling *c, Error *e)
+{
+    const Graph *g = c->g;
+    Plan *p = c->model->plan = plan_new(c->arena);
+    c->value = NEW_ARRAY(c->arena, int, g->values.n);
+    for (int i = 0; i < g->values.n; i++) c->value[i] = -1;
+    for (int i = 0; i < g->inputs.n; i++) {
+        const GraphValue *v = g->inputs.at[i];
+        c->value[v->id] = plan_input(p, v->name, v->type, v->rank, shapes(c, v));
+    }
+    bool *copied = NEW_ARRAY(c->arena, bool, g->outputs.n);
+    plan_outputs(c, copied);
+    heald_status s = plan_steps(c, e);
+    for (int i = 0; !s && i < g->outputs.n; i++) {
+        if (!copied[i]) continue;
+        s = need(c, g->outputs.at[i], e);
+        if (!s) plan_copy(p, g->outputs.at[i]->name, c->value[g->outputs.at[i]->id], p->outputs.at[i]);
+    }
+    return s;
+}
+
+// ---- the whole
+
+heald_status model_compile(const Graph *g, Arena *a, const CompileOptions *o, CompiledModel **out,
+                           Diag *d, Error *e)
+{
+    ASSERT(g->specialised);
+    *out = NULL;
+    CompiledModel *m = NEW(a, CompiledModel);
+    Compiling c = {.g = g, .arena = a, .o = o, .model = m};
+    m->arena = a;
+    m->graph = g;
+    m->groups = graph_fuse(g, a, &o->target, &o->fuse);
+    heald_status s = lower_groups(&c, d) ? HEALD_OK : HEALD_DIAGNOSTIC;
+    if (!s) s = build_all(&c, d, e);
+    if (!s) s = make_plan(&c, e);
+    if (s) model_release(m);
+    else *out = m;
+    return s;
+}
+
+void model_release(CompiledModel *m)
+{
+    if (!m) return;
+    for (int i = 0; i < m->kernels.n; i++) kernel_release(m->kernels.at[i]);
+    for (int i = 0; i < m->constants.n; i++) heald_tensor_release(m->constants.at[i]);
+    for (int i = 0; i < m->arenas.n; i++) arena_free(m->arenas.at[i]);
+}
