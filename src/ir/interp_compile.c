@@ -147,19 +147,19 @@ static void store_one(Compiler *c, Node *n, int mem, int32_t value, const int32_
 {
     Mem m = c->p->mems.at[mem];
     Ins ins = {.aux = (uint16_t)mem, .a = value};
-    if (!m.owners && n->sub != GUARD_DROP && m.rank >= 1 && m.rank <= 4) {
+    int guard = n->sub == GUARD_DROP ? compile_guard(c, n->loc, mem, index) : -1;
+    if (m.owners) {
+        compile_over(c, n->loc, OP_STORE_OVER, ins, &m, index);
+    } else if (m.rank >= 1 && m.rank <= 4) {
         ins.b = index[0];
         ins.c = m.rank > 1 ? index[1] : 0;
         ins.d = m.rank > 2 ? index[2] : 0;
         ins.e = m.rank > 3 ? index[3] : 0;
         compile_emit(c, n->loc, (Op)store_ops[m.type == DT_F32][m.rank - 1], ins);
-        return;
+    } else {
+        ins.b = compile_pack(c, n->loc, m.rank, index);
+        compile_emit(c, n->loc, OP_STORE_N, ins);
     }
-    int guard = -1;
-    if (n->sub == GUARD_DROP || !m.owners) ins.b = compile_pack(c, n->loc, m.rank, index);
-    if (n->sub == GUARD_DROP) guard = EMIT(c, n->loc, JUMP_OUTSIDE, .aux = ins.aux, .a = ins.b);
-    if (m.owners) compile_over(c, n->loc, OP_STORE_OVER, ins, &m, index);
-    else compile_emit(c, n->loc, OP_STORE_N, ins);
     if (guard >= 0) compile_patch(c, guard, compile_here(c));
 }
 

@@ -59,6 +59,8 @@ void compile_bind(Compiler *c, Var *v, int32_t reg);
 void compile_exits(Compiler *c, Exits *exits, int break_target, int continue_target);
 // n values in consecutive registers.
 int32_t compile_pack(Compiler *c, Loc loc, int n, const int32_t *index);
+// A jump, to be patched, that is taken when the index is outside the buffer.
+int compile_guard(Compiler *c, Loc loc, int mem, const int32_t *index);
 // An access, with a and aux set, of a buffer `over` a mapping.
 void compile_over(Compiler *c, Loc loc, Op op, Ins ins, const Mem *m, const int32_t *index);
 

@@ -149,10 +149,14 @@ static ALWAYS_INLINE bool over(Run *run, Thread *t, const Mem *m, Cell *r, const
     return memory_over(run, t, m, index, !any, worker, write, &r[in->a]);
 }
 
-static bool outside(const Mem *m, const Cell *r, int32_t first)
+// Are the indices a, b, c, d, or a, a + 1, ... when there are more, outside the buffer?
+static ALWAYS_INLINE bool outside(const Mem *m, const Cell *r, const Ins *in)
 {
-    for (int i = 0; i < m->rank; i++)
-        if ((uint64_t)r[first + i].i >= (uint64_t)m->extent[i]) return true;
+    const int32_t at[4] = {in->a, in->b, in->c, in->d};
+    for (int i = 0; i < m->rank; i++) {
+        int32_t reg = m->rank > 4 ? in->a + i : at[i];
+        if ((uint64_t)r[reg].i >= (uint64_t)m->extent[i]) return true;
+    }
     return false;
 }
 
@@ -258,8 +262,8 @@ Outcome interp_exec(Run *run, Thread *t)
     L_JUMP_UNLESS_BELOW: // jump unless 0 <= a < b
         if ((uint64_t)r[in->a].i >= (uint64_t)B.i) pc = in->e - 1;
         GO;
-    L_JUMP_OUTSIDE: // jump if the indices a, ... are outside buffer aux
-        if (outside(&mem[in->aux], r, in->a)) pc = in->e - 1;
+    L_JUMP_OUTSIDE: // jump if outside buffer aux
+        if (outside(&mem[in->aux], r, in)) pc = in->e - 1;
         GO;
     L_NEXT: // a++; jump if a < b
         BURN(in->e);

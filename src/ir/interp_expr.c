@@ -306,6 +306,17 @@ void compile_over(Compiler *c, Loc loc, Op op, Ins ins, const Mem *m, const int3
     compile_emit(c, loc, op, ins);
 }
 
+int compile_guard(Compiler *c, Loc loc, int mem, const int32_t *index)
+{
+    int rank = c->p->mems.at[mem].rank;
+    Ins ins = {.aux = (uint16_t)mem};
+    ins.a = rank > 4 ? compile_pack(c, loc, rank, index) : rank > 0 ? index[0] : 0;
+    ins.b = rank > 1 ? index[1] : 0;
+    ins.c = rank > 2 ? index[2] : 0;
+    ins.d = rank > 3 ? index[3] : 0;
+    return compile_emit(c, loc, OP_JUMP_OUTSIDE, ins);
+}
+
 // Checks a LOAD or LOAD_ELSE; its buffer's number, or -1.
 static int checked_mem(Compiler *c, Node *n)
 {
@@ -334,8 +345,7 @@ static void emit_load_lane(Compiler *c, Node *n, int mem, const int32_t *index, 
         load_element(c, n->loc, mem, dst, index);
         return;
     }
-    int32_t first = compile_pack(c, n->loc, NREST(n), index);
-    int guard = EMIT(c, n->loc, JUMP_OUTSIDE, .aux = (uint16_t)mem, .a = first);
+    int guard = compile_guard(c, n->loc, mem, index);
     load_element(c, n->loc, mem, dst, index);
     int done = EMIT(c, n->loc, JUMP);
     compile_patch(c, guard, compile_here(c));
