@@ -240,7 +240,7 @@ static bool is_scalar(const GraphValue *v)
 }
 
 // Names stand for their values: constants of one element as numbers, other tensors by shape.
-static Value binding_value(Match *m, Instance *in, const Binding *b)
+static Value binding_value(Instance *in, const Binding *b)
 {
     double x;
     if (b->attr) return *b->attr;
@@ -261,7 +261,7 @@ static bool evaluate(Match *m, Node *n, Value *out)
     Value values[MAX_BINDING];
     for (int i = 0; i < m->nbinding; i++) {
         names[i] = m->binding[i].name;
-        values[i] = binding_value(m, in, &m->binding[i]);
+        values[i] = binding_value(in, &m->binding[i]);
     }
     return instance_evaluate(in, n, m->nbinding, names, values, out);
 }
