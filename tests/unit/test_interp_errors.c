@@ -98,6 +98,44 @@ static void copy_before_wait(void **state)
     build_end(k);
 }
 
+// Each thread has waited for its own copies only, and no barrier follows.
+static void copy_of_another_thread(void **state)
+{
+    (void)state;
+    Build *k = start(TARGET_CUDA, 1, 2);
+    float x[2] = {1, 2}, y[2];
+    Buffer *bx = INPUT("x", x, DT_F32, 2), *by = OUTPUT("y", y, DT_F32, 2),
+           *s = SHARED("s", DT_F32, 2);
+    Node *copy = DO(CP_ASYNC, REF(s, THREAD), REF(bx, THREAD));
+    Node *flip = SUB(INT(1), THREAD), *wait = DO(CP_WAIT, INT(0));
+    Node *turn = IF(EQ(THREAD, INT(1)), SEQ(copy, effect(k, INTR_CP_COMMIT, HERE), wait));
+    int line = __LINE__ + 1;
+    Node *value = LOAD(s, flip);
+    Node *read = IF(EQ(THREAD, INT(0)), STORE(by, value, THREAD));
+    Var *i = VARIABLE("i");
+    Node *late = LOOP(i, INT(0), INT(100000), SEQ()); // lets the other thread have its turn
+    build_fails(k, SEQ(IF(EQ(THREAD, INT(0)), late), turn, read), line,
+                "race: read of what another thread writes: 's'[1]");
+    build_end(k);
+}
+
+// The barrier of a role does not order the rest of the block.
+static void barrier_of_a_role(void **state)
+{
+    (void)state;
+    Build *k = start(TARGET_CUDA, 1, 4);
+    int64_t y[4];
+    Buffer *by = OUTPUT("y", y, DT_I64, 4), *s = SHARED("s", DT_I64, 4);
+    Node *first = SEQ(STORE(s, THREAD, THREAD), BARRIER,
+                      STORE(by, LOAD(s, OP(BXOR, THREAD, INT(1))), THREAD));
+    int line = __LINE__ + 1;
+    Node *value = LOAD(s, INT(0));
+    build_fails(
+        k, SEQ(ROLE(LT(THREAD, INT(2)), first), ROLE(LT(INT(1), THREAD), STORE(by, value, THREAD))),
+        line, "race: read of what another thread writes: 's'[0]");
+    build_end(k);
+}
+
 static void copy_source_overwritten(void **state)
 {
     (void)state;
@@ -376,6 +414,8 @@ int main(void)
         cmocka_unit_test(global_race),
         cmocka_unit_test(copy_before_wait),
         cmocka_unit_test(copy_source_overwritten),
+        cmocka_unit_test(copy_of_another_thread),
+        cmocka_unit_test(barrier_of_a_role),
         cmocka_unit_test(wrong_phase),
         cmocka_unit_test(too_many_arrivals),
         cmocka_unit_test(divergent_barrier),
