@@ -65,6 +65,10 @@ GraphNode *graph_node(Graph *g, const char *name, const char *origin, OpBindings
 void graph_attr(Graph *g, GraphNode *n, const char *name, Value v);
 void graph_output(Graph *g, GraphValue *v);
 
+// The graph that a `graph` declaration states. NULL with diagnostics.
+Graph *graph_from_text(Arena *a, const Library *l, OpTable *ops, const Target *t, const Node *decl,
+                       Diag *d);
+
 int64_t graph_value_nelem(const GraphValue *v); // of a specialised graph
 int64_t graph_value_bytes(const GraphValue *v);
 void graph_value_dims(const GraphValue *v, int64_t *dims);

@@ -21,7 +21,11 @@ bool node_known(const GraphNode *n); // all elements that its ops read are const
 // Nodes that no output needs go, and so do outputs and readers that only they had.
 void graph_remove_dead(Graph *g, Arena *scratch);
 
-// rules.c: applies the library's rules to a fixed point. False with diagnostics that name the rule.
+// rules.c
+// The op that a call or operator of text stands for, or NULL.
+Sym node_op(const Library *l, const Node *n, bool *commutes);
+bool node_literal(const Node *n, double *out); // a number, perhaps with a sign
+// Applies the library's rules to a fixed point. False with diagnostics that name the rule.
 bool graph_rewrite(Graph *g, const Target *t, int64_t fold_limit, Diag *d);
 
 // fold.c: the node's outputs become constants. False, and no diagnostic, if they cannot.

@@ -41,17 +41,17 @@ static const struct {
     {N_DIV, "div", false}, {N_POW, "pow", false}, {N_NEG, "neg", false},
 };
 
-static Sym op_of(const Match *m, const Node *n, bool *commutes)
+Sym node_op(const Library *l, const Node *n, bool *commutes)
 {
     *commutes = false;
     if (n->kind == N_CALL && n->kid[0]->kind == N_NAME) {
         Sym name = n->kid[0]->u.sym;
-        return map_has(&m->g->library->ops, name) ? name : NULL;
+        return map_has(&l->ops, name) ? name : NULL;
     }
     for (size_t i = 0; i < COUNT(operators); i++) {
         if (operators[i].kind != n->kind) continue;
         *commutes = operators[i].commutes;
-        return intern(m->g->library->names, operators[i].op);
+        return intern(l->names, operators[i].op);
     }
     return NULL;
 }
@@ -88,9 +88,9 @@ static bool scalar_constant(const GraphValue *v, double *out)
     return true;
 }
 
-static bool literal(const Node *n, double *out)
+bool node_literal(const Node *n, double *out)
 {
-    if (n->kind == N_NEG && literal(n->kid[0], out)) {
+    if (n->kind == N_NEG && node_literal(n->kid[0], out)) {
         *out = -*out;
         return true;
     }
@@ -119,7 +119,8 @@ static bool match_attr(Match *m, const Node *arg, const GraphNode *n)
         Value *v = NEW(m->scratch, Value);
         double x;
         if (d->kind == N_STRING) *v = value_str(d->u.sym);
-        else if (literal(d, &x)) *v = d->kind == N_FLOAT ? value_float(x) : value_int((int64_t)x);
+        else if (node_literal(d, &x))
+            *v = d->kind == N_FLOAT ? value_float(x) : value_int((int64_t)x);
         else return false;
         have = v;
     }
@@ -132,7 +133,8 @@ static bool match_attr(Match *m, const Node *arg, const GraphNode *n)
         return b != NULL;
     }
     double x;
-    if (literal(want, &x)) return near(x, have->kind == V_FLOAT ? have->u.f : (double)have->u.i);
+    if (node_literal(want, &x))
+        return near(x, have->kind == V_FLOAT ? have->u.f : (double)have->u.i);
     return want->kind == N_STRING && have->kind == V_STR && !strcmp(want->u.sym, have->u.str);
 }
 
@@ -192,10 +194,10 @@ static bool match_node(Match *m, Node *pattern, Sym op, bool commutes, GraphNode
 static bool match(Match *m, Node *pattern, GraphValue *v)
 {
     double want, have;
-    if (literal(pattern, &want)) return scalar_constant(v, &have) && near(want, have);
+    if (node_literal(pattern, &want)) return scalar_constant(v, &have) && near(want, have);
     if (pattern->kind == N_NAME) return bind_value(m, pattern->u.sym, v);
     bool commutes;
-    Sym op = op_of(m, pattern, &commutes);
+    Sym op = node_op(m->g->library, pattern, &commutes);
     return op && v->producer && v->output == 0 && match_node(m, pattern, op, commutes, v->producer);
 }
 
@@ -316,6 +318,7 @@ static GraphValue *new_node(Match *m, Loc loc, Sym name, int ninput, GraphValue 
     GraphNode **at = m->g->nodes.at; // from the end to where the root stands
     memmove(at + m->at + 1, at + m->at, (size_t)(m->g->nodes.n - 1 - m->at) * sizeof *at);
     at[m->at++] = n;
+    for (int i = 0; i < m->g->nodes.n; i++) at[i]->id = i;
     m->nnew++;
     return out;
 }
@@ -356,7 +359,7 @@ static GraphValue *build_op(Match *m, Node *n, Sym op)
         if (ninput == 16) return NULL;
         Sym maybe = optional_name(arg[i]);
         Binding *b = maybe ? find(m, maybe) : NULL;
-        if (literal(arg[i], &x)) numbers[ninput] = arg[i];
+        if (node_literal(arg[i], &x)) numbers[ninput] = arg[i];
         else if (maybe) input[ninput] = b ? b->value : NULL;
         else if (!(input[ninput] = build(m, arg[i], DT_NONE))) return NULL;
         if (input[ninput] && type == DT_NONE) type = input[ninput]->type;
@@ -364,7 +367,7 @@ static GraphValue *build_op(Match *m, Node *n, Sym op)
     }
     for (int i = 0; i < ninput; i++) { // a number takes the type of what stands beside it
         double x;
-        if (numbers[i] && literal(numbers[i], &x))
+        if (numbers[i] && node_literal(numbers[i], &x))
             input[i] = number(m, x, type == DT_NONE ? m->type : type);
     }
     return new_node(m, n->loc, op, ninput, input, &attrs);
@@ -381,8 +384,8 @@ static GraphValue *build(Match *m, Node *n, DType number_type)
         Binding *o = name->kind == N_NAME ? find(m, name->u.sym) : NULL;
         return o && o->value ? o->value : build(m, n->kid[1], number_type);
     }
-    if (literal(n, &x)) return number(m, x, number_type == DT_NONE ? m->type : number_type);
-    Sym op = op_of(m, n, &commutes);
+    if (node_literal(n, &x)) return number(m, x, number_type == DT_NONE ? m->type : number_type);
+    Sym op = node_op(m->g->library, n, &commutes);
     if (op) return build_op(m, n, op);
     Value v; // an attribute used as a number
     if (evaluate(m, n, &v) && (v.kind == V_INT || v.kind == V_FLOAT))
@@ -449,7 +452,7 @@ static bool try_rule(Match *m, GraphNode *n, int at, bool *fired)
 {
     Node *rule = (Node *)m->rule, *pattern = KID(rule, RULE, pattern);
     bool commutes;
-    Sym op = op_of(m, pattern, &commutes);
+    Sym op = node_op(m->g->library, pattern, &commutes);
     *fired = false;
     if (!op || !n->output[0]) return true;
     m->nbinding = 0;
@@ -461,9 +464,12 @@ static bool try_rule(Match *m, GraphNode *n, int at, bool *fired)
     return rewrite(m);
 }
 
+// A node of constants gives constants; nothing needs it any more.
 static void fold_node(Match *m, GraphNode *n, int64_t limit)
 {
-    if (node_known(n)) node_fold_constant(m->g, n, m->target, limit);
+    if (node_known(n) && node_fold_constant(m->g, n, m->target, limit))
+        for (int i = 0; i < n->noutput; i++)
+            if (n->output[i]) n->output[i]->producer = NULL;
 }
 
 bool graph_rewrite(Graph *g, const Target *t, int64_t fold_limit, Diag *d)
@@ -486,8 +492,7 @@ bool graph_rewrite(Graph *g, const Target *t, int64_t fold_limit, Diag *d)
                                MAX_REWRITE, m.rule->u.sym);
                     ok = false;
                 }
-                for (int k = m.at - 1; ok && k >= i; k--)
-                    fold_node(&m, g->nodes.at[k], fold_limit);
+                for (int k = i; ok && k < m.at; k++) fold_node(&m, g->nodes.at[k], fold_limit);
                 graph_remove_dead(g, &scratch);
                 changed = true;
                 i = -1;

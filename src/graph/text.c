@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// A `graph` declaration as a Graph: each call of an op, and each operator between tensors, is a node.
+// Parameters are the graph's inputs, `const` ones among them: their data is given when it is
+// specialised.
+#include "graph/private.h"
+
+typedef struct Reader {
+    Graph *g;
+    Diag *diag;
+    const Target *target;
+    Map values; // Sym -> GraphValue *
+} Reader;
+
+static GraphValue *expression(Reader *r, Node *n);
+
+static bool fails(Reader *r, Loc loc, const char *fmt, const char *name)
+{
+    diag_error(r->diag, loc, fmt, name);
+    return false;
+}
+
+// Operands and attributes of a node. A number becomes a constant of the other operand's type.
+static bool operands(Reader *r, Node *const *arg, int n, GraphValue **input, int *ninput,
+                     Map *attrs)
+{
+    Arena *a = r->g->arena;
+    Node *numbers[16] = {0};
+    DType type = DT_NONE;
+    double x;
+    *ninput = 0;
+    for (int i = 0; i < n; i++) {
+        if (arg[i]->kind == N_ARG && arg[i]->u.sym[0]) {
+            Value *v = NEW(a, Value);
+            *v = evaluate_expression(a, r->g->library, r->target, KID(arg[i], ARG, value), r->diag);
+            if (v->kind == V_NONE) return false;
+            map_put(a, attrs, arg[i]->u.sym, v);
+            continue;
+        }
+        if (*ninput == 16) return fails(r, arg[i]->loc, "more than 16 operands%s", "");
+        if (node_literal(arg[i], &x)) numbers[*ninput] = arg[i];
+        else if (!(input[*ninput] = expression(r, arg[i]))) return false;
+        else if (type == DT_NONE) type = input[*ninput]->type;
+        ++*ninput;
+    }
+    for (int i = 0; i < *ninput; i++) {
+        if (!numbers[i]) continue;
+        if (type == DT_NONE) type = DT_F32;
+        void *data = arena_alloc(a, 16);
+        if (node_literal(numbers[i], &x)) dtype_store_f64(type, data, x);
+        input[i] = graph_constant(r->g, "number", type, 0, NULL, data);
+    }
+    return true;
+}
+
+static GraphValue *call(Reader *r, Node *n, Sym op)
+{
+    GraphValue *input[16] = {0}, *output;
+    Map attrs = {0};
+    int ninput;
+    bool is_call = n->kind == N_CALL;
+    Node *const *arg = is_call ? REST(n) : n->kid;
+    if (!operands(r, arg, is_call ? NREST(n) : (int)n->nkid, input, &ninput, &attrs)) return NULL;
+    const Node *decl = map_get(&r->g->library->ops, op);
+    output = graph_value(r->g, op, ninput && input[0] ? input[0]->type : DT_F32, -1, NULL);
+    OpBindings choices = {0};
+    VEC_PUSH(r->g->arena, &choices, op_binding(r->g->ops, decl));
+    GraphNode *node = graph_node(r->g, op, op, choices, ninput, input, 1, &output);
+    node->attrs = attrs;
+    return output;
+}
+
+static GraphValue *expression(Reader *r, Node *n)
+{
+    bool commutes;
+    Sym op = node_op(r->g->library, n, &commutes);
+    if (op) return call(r, n, op);
+    GraphValue *v = n->kind == N_NAME ? map_get(&r->values, n->u.sym) : NULL;
+    if (v) return v;
+    if (n->kind == N_CALL && n->kid[0]->kind == N_NAME)
+        fails(r, n->loc, "there is no op '%s'", n->kid[0]->u.sym);
+    else if (n->kind == N_NAME) fails(r, n->loc, "unknown name '%s'", n->u.sym);
+    else fails(r, n->loc, "a graph is made of its names, numbers and ops%s", "");
+    return NULL;
+}
+
+static bool statement(Reader *r, Node *s)
+{
+    bool let = s->kind == N_LET;
+    if (!let && s->kind != N_ASSIGN)
+        return fails(r, s->loc, "a graph's body holds let and assignments%s", "");
+    Node *name = let ? KID(s, LET, pattern) : KID(s, ASSIGN, place);
+    if (name->kind != N_NAME) return fails(r, s->loc, "a name is assigned here%s", "");
+    GraphValue *v = expression(r, let ? KID(s, LET, value) : KID(s, ASSIGN, value));
+    if (v) map_put(r->g->arena, &r->values, name->u.sym, v);
+    return v != NULL;
+}
+
+static bool parameter(Reader *r, Node *p)
+{
+    Node *type = KID(p, PARAM, type);
+    Value t, dims[GRAPH_MAX_RANK];
+    if (!type || !KID(type, TYPE, dtype) || NREST(type) > GRAPH_MAX_RANK)
+        return fails(r, p->loc, "'%s' needs a type such as f32[n, 768]", p->u.sym);
+    Arena *a = r->g->arena;
+    t = evaluate_expression(a, r->g->library, r->target, KID(type, TYPE, dtype), r->diag);
+    if (t.kind != V_DTYPE) return fails(r, p->loc, "'%s' needs an element type", p->u.sym);
+    for (int i = 0; i < NREST(type); i++) {
+        Node *d = REST(type)[i];
+        if (d->kind == N_NAME) dims[i] = value_str(d->u.sym);
+        else {
+            dims[i] = evaluate_expression(a, r->g->library, r->target, d, r->diag);
+            if (dims[i].kind != V_INT) return fails(r, d->loc, "'%s' needs an extent", p->u.sym);
+        }
+    }
+    map_put(a, &r->values, p->u.sym,
+            graph_input(r->g, p->u.sym, t.u.dtype.type, NREST(type), dims));
+    return true;
+}
+
+Graph *graph_from_text(Arena *a, const Library *l, OpTable *ops, const Target *t, const Node *decl,
+                       Diag *d)
+{
+    Node *n = (Node *)decl, *params = KID(n, GRAPH, params), *results = KID(n, GRAPH, results);
+    Node *body = KID(n, GRAPH, body);
+    Reader r = {.g = graph_new(a, l, ops, decl->u.sym), .diag = d, .target = t};
+    for (int i = 0; i < NREST(params); i++)
+        if (!parameter(&r, REST(params)[i])) return NULL;
+    for (int i = 0; i < NREST(body); i++)
+        if (!statement(&r, REST(body)[i])) return NULL;
+    for (int i = 0; i < NREST(results); i++) {
+        GraphValue *v = map_get(&r.values, REST(results)[i]->u.sym);
+        if (!v) {
+            fails(&r, REST(results)[i]->loc, "'%s' is never assigned", REST(results)[i]->u.sym);
+            return NULL;
+        }
+        graph_output(r.g, v);
+    }
+    return r.g;
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules rewrite graphs: patterns, conditions, readers outside the match, wrong rules, rules without end.
+#include "graph/graph.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+typedef struct Run {
+    Arena arena;
+    Sources sources;
+    Diag diag;
+    Library library;
+    Target target;
+} Run;
+
+static void add_text(Run *r, const char *text)
+{
+    Source *s = sources_add(&r->sources, "test.hd", text, strlen(text));
+    Node *f = parse_file(&r->arena, r->library.names, s, &r->diag);
+    if (f) library_add(&r->library, f, &r->diag);
+}
+
+static const char *rendered(Run *r)
+{
+    Buf b;
+    buf_init(&b, &r->arena);
+    diag_render(&r->diag, &b);
+    return buf_text(&b);
+}
+
+// The ops of graph g in `text`, after rules, in order: "add mul". Inputs have shape (4, 8); those
+// named w... are constants of ones.
+static const char *ops_after(Run *r, const char *text)
+{
+    memset(r, 0, sizeof *r);
+    Arena *a = &r->arena;
+    r->sources.arena = a;
+    diag_init(&r->diag, a, &r->sources);
+    library_init(&r->library, a, interner_new(a), &r->sources);
+    target_host(&r->target);
+    if (!ops_load(&r->library, NULL, &r->diag)) return rendered(r);
+    r->library.rules.n = 0; // only the test's own
+    add_text(r, text);
+    if (r->diag.nerror) return rendered(r);
+    OpTable *ops = op_table_new(a, &r->library);
+    const Node *decl = map_get(&r->library.graphs, intern(r->library.names, "g"));
+    assert_non_null(decl);
+    Graph *g = graph_from_text(a, &r->library, ops, &r->target, decl, &r->diag);
+    if (!g) return rendered(r);
+    static float ones[32];
+    for (int i = 0; i < 32; i++) ones[i] = 1;
+    static const int64_t dims[] = {4, 8};
+    const int64_t *dim_list[8];
+    int rank[8];
+    const void *data[8] = {0};
+    for (int i = 0; i < g->inputs.n; i++) {
+        dim_list[i] = dims;
+        rank[i] = 2;
+        if (g->inputs.at[i]->name[0] == 'w') data[i] = ones;
+    }
+    Specialisation s = {.dims = dim_list, .rank = rank, .data = data};
+    g = graph_specialise(g, a, &s, &r->target, &r->diag);
+    if (!g) return rendered(r);
+    Buf b;
+    buf_init(&b, a);
+    for (int i = 0; i < g->nodes.n; i++)
+        buf_printf(&b, "%s%s", i ? " " : "", g->nodes.at[i]->op->decl->u.sym);
+    return buf_text(&b);
+}
+
+#define GRAPH(params, body) "graph g(" params ") -> (y) { y = " body "; }\n"
+#define X "x: f32[4, 8]"
+
+static void expect(const char *text, const char *want)
+{
+    Run r;
+    assert_string_equal(ops_after(&r, text), want);
+    arena_free(&r.arena);
+}
+
+static void expect_error(const char *text, const char *part)
+{
+    Run r;
+    const char *got = ops_after(&r, text);
+    if (!strstr(got, part)) fail_msg("wanted '%s' in:\n%s", part, got);
+    arena_free(&r.arena);
+}
+
+static void test_replaces(void **state)
+{
+    (void)state;
+    expect("rule r { relu(relu(x)) => relu(x) }\n" GRAPH(X, "relu(relu(relu(x)))"), "relu");
+    expect("rule r { x * (1 + erf(x)) => gelu(x) }\n" GRAPH(X, "(erf(x) + 1) * x"), "gelu");
+    expect("rule r { x * (1 + erf(x)) => gelu(x) }\n" GRAPH(X ", z: f32[4, 8]", "(erf(x) + 1) * z"),
+           "erf add mul");
+    expect("rule r { x * 2.5 => relu(x) }\n" GRAPH(X, "x * 2.5"), "relu");
+    expect("rule r { x * 2.5 => relu(x) }\n" GRAPH(X, "x * 2.6"), "mul");
+    expect("rule r { x - y => y - x }\n" GRAPH(X ", z: f32[4, 8]", "relu(x) / z"), "relu div");
+}
+
+static void test_attributes(void **state)
+{
+    (void)state;
+    expect("rule r { gelu(x; approximate = \"none\") => relu(x) }\n" GRAPH(X, "gelu(x)"), "relu");
+    expect("rule r { gelu(x; approximate = \"none\") => relu(x) }\n" GRAPH(
+               X, "gelu(x; approximate = \"tanh\")"),
+           "gelu");
+    expect("rule r { transpose(transpose(x; perm: p); perm: q) when p == q => x }\n" GRAPH(
+               X, "relu(transpose(transpose(x; perm = (1, 0)); perm = (1, 0)))"),
+           "relu");
+    expect("rule r { relu(leaky_relu(x; ...a)) => leaky_relu(x; ...a) }\n" GRAPH(
+               X, "relu(leaky_relu(x; alpha = 0.5))"),
+           "leaky_relu");
+}
+
+static void test_conditions(void **state)
+{
+    (void)state;
+    expect("rule r { x * a * b when const(a, b) => let c = a * b; x * c }\n" GRAPH(
+               X ", w: f32[4, 8], w2: f32[4, 8]", "x * w * w2"),
+           "mul");
+    expect("rule r { x * a * b when const(a, b) => let c = a * b; x * c }\n" GRAPH(
+               X ", w: f32[4, 8], z: f32[4, 8]", "x * w * z"),
+           "mul mul");
+    expect("rule r { x * c when scalar(c) => relu(x) }\n" GRAPH(X, "x * 3"), "relu");
+    expect("rule r { x * c when c > 2 => relu(x) }\n" GRAPH(X, "x * 3 * 1"), "relu mul");
+    expect("rule r { neg(x) when rank(x) == 2 && x.shape[0] == 4 => relu(x) }\n" GRAPH(X, "-x"),
+           "relu");
+    expect("rule r { neg(x) when rank(x) == 3 => relu(x) }\n" GRAPH(X, "-x"), "neg");
+}
+
+// erf(x) is read by the sum as well: what a rule removes must have no other reader.
+static void test_other_reader(void **state)
+{
+    (void)state;
+    expect("rule r { relu(erf(x)) => gelu(x) }\n"
+           "graph g(" X ") -> (y) { let e = erf(x); y = relu(e) + e; }\n",
+           "erf relu add");
+}
+
+static void test_mistakes(void **state)
+{
+    (void)state;
+    expect_error("rule swap { x + y => y + x }\n" GRAPH(X ", z: f32[4, 8]", "x + z"),
+                 "rules do not come to an end");
+    expect_error("rule shape { relu(x) => transpose(x) }\n" GRAPH(X, "relu(x)"),
+                 "another type or shape");
+    expect_error("rule name { relu(x) => erf(z) }\n" GRAPH(X, "relu(x)"), "in rule 'name'");
+    expect_error(GRAPH(X, "nothing(x)"), "there is no op 'nothing'");
+    expect_error("graph g(" X ") -> (y) { z = relu(x); }\n", "'y' is never assigned");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_replaces),   cmocka_unit_test(test_attributes),
+        cmocka_unit_test(test_conditions), cmocka_unit_test(test_other_reader),
+        cmocka_unit_test(test_mistakes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
