@@ -66,6 +66,7 @@ static bool collect(Eval *e, Node *call, Args *a)
     for (int i = 0; i < NREST(call); i++) {
         Node *n = REST(call)[i];
         Value v;
+        int mark = eval_mark(e), before = at.n;
         if (n->kind == N_ARG) {
             if (!eval_scalar(e, KID(n, ARG, value), &v)) return false;
             if (n->u.sym && n->u.sym[0]) {
@@ -82,6 +83,7 @@ static bool collect(Eval *e, Node *call, Args *a)
             if (!eval_scalar(e, n, &v)) return false;
             VEC_PUSH(e->arena, &at, v);
         }
+        for (int k = 0; k < before; k++) at.at[k] = eval_keep(e, mark, at.at[k]);
     }
     a->n = at.n;
     a->at = at.at;

@@ -28,6 +28,7 @@ enum {
 typedef enum LoopKind {
     LOOP_NOWHERE,
     LOOP_RUNS,     // it is in the kernel
+    LOOP_NEST,     // several of them
     LOOP_MAPPED,   // so it is, but nothing may leave it
     LOOP_UNROLLED, // it runs now
 } LoopKind;
@@ -61,6 +62,7 @@ bool eval_fail(Eval *e, Loc loc, const char *fmt, ...)
 void eval_bind(Eval *e, Sym name, Value v);
 Env *env_find(Env *env, Sym name);
 void eval_emit(Eval *e, Node *stmt);
+void eval_emit_to(Eval *e, Stmts *into, Node *stmt);
 bool eval_begin(Eval *e, Stmts **into, Stmts **saved,
                 Loc loc); // statements go to a new list until eval_end
 Node *eval_end(Eval *e, Stmts *from, Stmts *saved, Loc loc); // the SEQ
@@ -83,7 +85,11 @@ bool eval_promote(Eval *e, Loc loc, Value a, Value b, Node **x,
                   Node **y); // to a common type and lanes
 bool eval_select(Eval *e, Loc loc, Value cond, Value a, Value b, Value *out);
 Value eval_pin(Eval *e, const char *name,
-               Value v);               // an expression is computed here, once; others unchanged
+               Value v); // an expression is computed here, once; others unchanged
+// Operands are computed from left to right: `v`, made when e->out had `mark` statements, is computed there if what was emitted since may
+// change what it reads.
+Value eval_keep(Eval *e, int mark, Value v);
+int eval_mark(const Eval *e);
 DType promote_types(DType a, DType b); // DT_NONE: they do not mix
 
 // eval_expr.c

@@ -34,9 +34,14 @@ Env *env_find(Env *env, Sym name)
     return env;
 }
 
+void eval_emit_to(Eval *e, Stmts *into, Node *stmt)
+{
+    VEC_PUSH(e->arena, &into->list, stmt);
+}
+
 void eval_emit(Eval *e, Node *stmt)
 {
-    VEC_PUSH(e->arena, &e->out->list, stmt);
+    eval_emit_to(e, e->out, stmt);
 }
 
 bool eval_begin(Eval *e, Stmts **into, Stmts **saved, Loc loc)
@@ -113,10 +118,12 @@ bool eval_list(Eval *e, Node *const *at, int n, Value *out)
     VEC(Value) list = {0};
     for (int i = 0; i < n; i++) {
         Value v;
+        int mark = eval_mark(e), before = list.n;
         if (at[i]->kind == N_ARG)
             return eval_fail(e, at[i]->loc, "no argument is called '%s' here", at[i]->u.sym);
         if (at[i]->kind != N_SPREAD) {
             if (!eval_expr(e, at[i], &v)) return false;
+            for (int k = 0; k < before; k++) list.at[k] = eval_keep(e, mark, list.at[k]);
             VEC_PUSH(e->arena, &list, v);
             continue;
         }
@@ -249,15 +256,43 @@ static bool range(Eval *e, Node *n, Value *out)
     return true;
 }
 
+// b is computed only where a leaves the answer open: under an if, where b takes statements that do something.
 static bool short_circuit(Eval *e, Node *n, Value *out)
 {
     Value a, b;
+    Node *x, *y;
+    bool is_or = n->kind == N_LOR;
     if (!eval_scalar(e, n->kid[0], &a)) return false;
-    if (a.kind == V_BOOL && (a.u.i != 0) == (n->kind == N_LOR)) {
+    if (a.kind == V_BOOL && (a.u.i != 0) == is_or) {
         *out = a;
         return true;
     }
-    return eval_scalar(e, n->kid[1], &b) && eval_binary(e, n->loc, (NodeKind)n->kind, a, b, out);
+    if (a.kind == V_BOOL || !e->out)
+        return eval_scalar(e, n->kid[1], &b) &&
+               eval_binary(e, n->loc, (NodeKind)n->kind, a, b, out);
+    Stmts *right, *saved;
+    eval_begin(e, &right, &saved, n->loc);
+    bool conditional = e->conditional;
+    e->conditional = true;
+    bool ok = eval_scalar(e, n->kid[1], &b);
+    e->conditional = conditional;
+    e->out = saved;
+    if (!ok) return false;
+    if (speculative(right)) {
+        move_stmts(e, right);
+        return eval_binary(e, n->loc, (NodeKind)n->kind, a, b, out);
+    }
+    if (!eval_node(e, n->loc, a, &x) || !eval_node(e, n->loc, b, &y)) return false;
+    if (x->type != DT_BOOL || y->type != DT_BOOL || x->lanes != 1 || y->lanes != 1)
+        return eval_fail(e, n->loc, "%s needs bools", node_info[n->kind].spelling);
+    Var *v = eval_declare(e, n->loc, "t", DT_BOOL, 1, x);
+    set_var_in(e, right, n->loc, v, y);
+    Node *s = node_new(e->arena, N_IF, n->loc, 3), *t = node_var(e->arena, n->loc, v);
+    s->kid[0] = is_or ? node_unary(e->arena, N_NOT, t) : t;
+    s->kid[1] = eval_end(e, right, saved, n->loc);
+    eval_emit(e, s);
+    *out = value_expr(t);
+    return true;
 }
 
 static bool index_expr(Eval *e, Node *n, Value *out)
@@ -278,6 +313,15 @@ static bool index_expr(Eval *e, Node *n, Value *out)
         return true;
     }
     return eval_fail(e, n->loc, "%s cannot be indexed", value_kind_name(base.kind));
+}
+
+static bool operands(Eval *e, Node *n, Value *a, Value *b)
+{
+    if (!eval_scalar(e, n->kid[0], a)) return false;
+    int mark = eval_mark(e);
+    if (!eval_scalar(e, n->kid[1], b)) return false;
+    *a = eval_keep(e, mark, *a);
+    return true;
 }
 
 bool eval_expr(Eval *e, Node *n, Value *out)
@@ -314,8 +358,7 @@ bool eval_expr(Eval *e, Node *n, Value *out)
     case N_TYPE: return eval_dtype(e, n, out);
     default:
         if (node_info[n->kind].class == CLASS_E && n->nkid == 2)
-            return eval_scalar(e, n->kid[0], &a) && eval_scalar(e, n->kid[1], &b) &&
-                   eval_binary(e, n->loc, (NodeKind)n->kind, a, b, out);
+            return operands(e, n, &a, &b) && eval_binary(e, n->loc, (NodeKind)n->kind, a, b, out);
         return eval_fail(e, n->loc, "'%s' does not stand here", node_info[n->kind].spelling);
     }
     return true;

@@ -21,41 +21,12 @@ bool eval_loop_body(Eval *e, Loc loc, LoopKind kind, Node *body)
     return ok;
 }
 
-// unroll for: the body once for each index, known in it.
-static bool unrolled(Eval *e, Node *n, Node *v, Value range)
-{
-    Node *lo, *hi;
-    if (!eval_range(e, n->loc, range, &lo, &hi)) return false;
-    if (lo->kind != N_INT || hi->kind != N_INT)
-        return eval_fail(e, n->loc, "unroll needs bounds known at compile time");
-    if (hi->u.i - lo->u.i > EVAL_MAX_UNROLL)
-        return eval_fail(e, n->loc, "unroll of %lld passes; at most %d",
-                         (long long)(hi->u.i - lo->u.i), EVAL_MAX_UNROLL);
-    int64_t step = 1;
-    if (range.kind == V_RANGE &&
-        (!eval_int(e, n->loc, *range.u.range.step, "a step", &step) || step < 1))
-        return step < 1 ? eval_fail(e, n->loc, "a step is at least 1") : false;
-    for (int64_t i = lo->u.i; i < hi->u.i && !e->returning; i += step) {
-        Env *env = e->env;
-        eval_bind(e, v->u.sym, value_int(i));
-        Stmts *body, *saved = e->out;
-        if (saved) eval_begin(e, &body, &saved, n->loc);
-        bool ok = eval_loop_body(e, n->loc, LOOP_UNROLLED, KID(n, FOR, body));
-        NodeKind left = e->leaving;
-        e->leaving = N_NONE;
-        if (saved) eval_emit(e, eval_end(e, body, saved, n->loc));
-        e->env = env;
-        if (!ok) return false;
-        if (left == N_BREAK) break;
-    }
-    return true;
-}
-
 typedef struct Loops {
     Node *n;
     Value extents; // one range for each axis
     Value index;   // filled as loops open
     int axis;
+    bool runs_now;
 } Loops;
 
 static bool bind_loop_vars(Eval *e, Node *n, Value index)
@@ -76,46 +47,114 @@ static bool bind_loop_vars(Eval *e, Node *n, Value index)
            eval_fail(e, n->loc, "the range has %d axes but the loop names %d", total, nv);
 }
 
+static bool body(Eval *e, Loops s)
+{
+    Env *env = e->env;
+    LoopKind kind = s.runs_now ? LOOP_UNROLLED : s.extents.u.tuple.n == 1 ? LOOP_RUNS : LOOP_NEST;
+    bool ok =
+        bind_loop_vars(e, s.n, s.index) && eval_loop_body(e, s.n->loc, kind, KID(s.n, FOR, body));
+    e->env = env;
+    return ok;
+}
+
+typedef struct Axis {
+    Node *lo, *hi;
+    int64_t step;
+} Axis;
+
+static bool axis_of(Eval *e, Loc loc, Value range, Axis *a)
+{
+    a->step = 1;
+    if (!eval_range(e, loc, range, &a->lo, &a->hi)) return false;
+    if (range.kind == V_RANGE && !eval_int(e, loc, *range.u.range.step, "a step", &a->step))
+        return false;
+    return a->step >= 1 || eval_fail(e, loc, "a step is at least 1");
+}
+
+static bool loops(Eval *e, Loops s);
+
+// A pass has a block of its own where it declares something.
+static void emit_pass(Eval *e, Stmts *pass, Stmts *into, Loc loc)
+{
+    bool declares = false;
+    for (int i = 0; i < pass->list.n; i++) {
+        NodeKind k = (NodeKind)pass->list.at[i]->kind;
+        declares = declares || k == N_DEFINE || k == N_DECLARE || k == N_ALLOC;
+    }
+    if (declares) eval_emit_to(e, into, eval_end(e, pass, into, loc));
+    for (int i = 0; !declares && i < pass->list.n; i++) eval_emit_to(e, into, pass->list.at[i]);
+    e->out = into;
+}
+
+// unroll for: the body once for each index, known in it.
+static bool unrolled(Eval *e, Loops s, const Axis *a)
+{
+    int axis = s.axis++;
+    for (int64_t i = a->lo->u.i; i < a->hi->u.i && !e->returning; i += a->step) {
+        Stmts *pass, *saved;
+        if (!eval_begin(e, &pass, &saved, s.n->loc)) return false;
+        s.index.u.tuple.at[axis] = value_int(i);
+        bool ok = loops(e, s);
+        NodeKind left = e->leaving;
+        e->leaving = N_NONE;
+        emit_pass(e, pass, saved, s.n->loc);
+        if (!ok) return false;
+        if (left == N_BREAK && axis == s.extents.u.tuple.n - 1) break;
+    }
+    return true;
+}
+
 static bool loops(Eval *e, Loops s)
 {
-    if (s.axis == s.extents.u.tuple.n) {
-        Env *env = e->env;
-        bool ok = bind_loop_vars(e, s.n, s.index) &&
-                  eval_loop_body(e, s.n->loc, LOOP_RUNS, KID(s.n, FOR, body));
-        e->env = env;
-        return ok;
-    }
-    Node *lo, *hi, *vars = KID(s.n, FOR, vars);
-    Value range = s.extents.u.tuple.at[s.axis], index;
-    int64_t step = 1;
-    if (!eval_range(e, s.n->loc, range, &lo, &hi)) return false;
-    if (range.kind == V_RANGE && !eval_int(e, s.n->loc, *range.u.range.step, "a step", &step))
-        return false;
-    if (step < 1) return eval_fail(e, s.n->loc, "a step is at least 1");
+    if (s.axis == s.extents.u.tuple.n) return body(e, s);
+    Node *vars = KID(s.n, FOR, vars);
+    Loc loc = s.n->loc;
+    Axis a;
+    if (!axis_of(e, loc, s.extents.u.tuple.at[s.axis], &a)) return false;
+    bool known = a.lo->kind == N_INT && a.hi->kind == N_INT;
+    if (known && a.hi->u.i <= a.lo->u.i) return true;
+    if (s.runs_now) return unrolled(e, s, &a);
     Sym hint = NREST(vars) > s.axis ? loop_name(REST(vars)[s.axis]) : eval_sym(e, "i");
-    Value first = value_expr(lo), count;
-    if (step > 1) { // count passes instead
-        if (!eval_binary(e, s.n->loc, N_SUB, value_expr(hi), first, &count) ||
-            !eval_binary(e, s.n->loc, N_ADD, count, value_int(step - 1), &count) ||
-            !eval_binary(e, s.n->loc, N_DIV, count, value_int(step), &count) ||
-            !eval_index(e, s.n->loc, count, &hi))
+    Value first = value_expr(a.lo), count, index;
+    if (a.step > 1) { // count passes instead
+        first = eval_pin(e, "first", first);
+        if (!eval_binary(e, loc, N_SUB, value_expr(a.hi), first, &count) ||
+            !eval_binary(e, loc, N_ADD, count, value_int(a.step - 1), &count) ||
+            !eval_binary(e, loc, N_DIV, count, value_int(a.step), &count) ||
+            !eval_index(e, loc, count, &a.hi))
             return false;
-        lo = node_int(e->arena, s.n->loc, DT_I64, 0);
+        a.lo = node_int(e->arena, loc, DT_I64, 0);
     }
     Var *v;
-    Stmts *body, *saved;
-    Node *loop = eval_loop_open(e, s.n->loc, hint, lo, hi, &v);
-    if (!eval_begin(e, &body, &saved, s.n->loc)) return false;
+    Stmts *inner, *saved;
+    Node *loop = eval_loop_open(e, loc, hint, a.lo, a.hi, &v);
+    if (!eval_begin(e, &inner, &saved, loc)) return false;
     loop->sub = s.n->sub;
-    index = value_expr(node_var(e->arena, s.n->loc, v));
-    if (step > 1 && (!eval_binary(e, s.n->loc, N_MUL, index, value_int(step), &index) ||
-                     !eval_binary(e, s.n->loc, N_ADD, first, index, &index)))
+    index = value_expr(node_var(e->arena, loc, v));
+    if (a.step > 1 && (!eval_binary(e, loc, N_MUL, index, value_int(a.step), &index) ||
+                       !eval_binary(e, loc, N_ADD, first, index, &index)))
         return false;
     s.index.u.tuple.at[s.axis++] = index;
     bool ok = loops(e, s);
-    loop->kid[2] = eval_end(e, body, saved, s.n->loc);
-    eval_emit(e, loop);
+    loop->kid[2] = eval_end(e, inner, saved, loc);
+    if (inner->list.n) eval_emit(e, loop);
     return ok;
+}
+
+// `unroll for` without a number: whether all bounds are known and the passes few.
+static bool can_run_now(Eval *e, Node *n, Value extents, bool *now)
+{
+    int64_t passes = 1;
+    *now = n->sub == LOOP_UNROLL && n->flags == 0;
+    for (int i = 0; *now && i < extents.u.tuple.n; i++) {
+        Axis a;
+        if (!axis_of(e, n->loc, extents.u.tuple.at[i], &a)) return false;
+        int64_t count = 0;
+        *now = a.lo->kind == N_INT && a.hi->kind == N_INT &&
+               sub_i64(a.hi->u.i, a.lo->u.i, &count) &&
+               mul_i64(passes, max_i64(count, 0), &passes) && passes <= EVAL_MAX_UNROLL;
+    }
+    return true;
 }
 
 static bool mapped(Eval *e, Node *n, const Mapping *m, Node *worker)
@@ -144,14 +183,14 @@ static bool mapped(Eval *e, Node *n, const Mapping *m, Node *worker)
          eval_loop_body(e, n->loc, LOOP_MAPPED, KID(n, FOR, body));
     e->env = env;
     loop->kid[1] = eval_end(e, body, saved, n->loc);
-    eval_emit(e, loop);
+    if (body->list.n) eval_emit(e, loop);
     return ok;
 }
 
 bool eval_for(Eval *e, Node *n)
 {
     Value r;
-    Node *vars = KID(n, FOR, vars), *range = KID(n, FOR, range);
+    Node *range = KID(n, FOR, range);
     if (!eval_scalar(e, range->kind == N_SPREAD ? KID(range, SPREAD, pack) : range, &r))
         return false;
     if (r.kind == V_TASKS) return mapped(e, n, r.u.tasks.map, r.u.tasks.worker);
@@ -162,12 +201,7 @@ bool eval_for(Eval *e, Node *n)
                              (long long)r.u.map->nworker);
         return mapped(e, n, r.u.map, node_int(e->arena, n->loc, DT_I64, 0));
     }
-    if (n->sub == LOOP_UNROLL_FULL) {
-        if (NREST(vars) != 1 || REST(vars)[0]->kind != N_NAME || r.kind == V_TUPLE)
-            return eval_fail(e, n->loc, "unroll names one index");
-        return unrolled(e, n, REST(vars)[0], r);
-    }
     if (r.kind != V_TUPLE) r = value_tuple(e->arena, 1, &r);
     Loops s = {.n = n, .extents = r, .index = value_tuple(e->arena, r.u.tuple.n, NULL)};
-    return loops(e, s);
+    return can_run_now(e, n, r, &s.runs_now) && loops(e, s);
 }

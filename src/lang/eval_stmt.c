@@ -23,7 +23,10 @@ static bool leave(Eval *e, Node *n)
     if (e->loop == LOOP_NOWHERE) return eval_fail(e, n->loc, "'%s' stands inside a loop", what);
     if (e->loop == LOOP_MAPPED)
         return eval_fail(e, n->loc, "the tasks of a mapping are done by many: no '%s'", what);
-    if (e->loop == LOOP_RUNS) eval_emit(e, node_new(e->arena, (NodeKind)n->kind, n->loc, 0));
+    if (e->loop == LOOP_NEST && n->kind == N_BREAK)
+        return eval_fail(e, n->loc, "break of a loop over several axes");
+    if (e->loop == LOOP_RUNS || e->loop == LOOP_NEST)
+        eval_emit(e, node_new(e->arena, (NodeKind)n->kind, n->loc, 0));
     else if (e->conditional)
         return eval_fail(
             e, n->loc, "'%s' of an unrolled loop under a condition that is only known at run time",

@@ -4,6 +4,7 @@
 #include "lang/eval.h"
 
 #include <math.h>
+#include <string.h>
 
 bool value_is_known(const Value *v)
 {
@@ -61,7 +62,7 @@ bool eval_node_as(Eval *e, Loc loc, Value v, DType type, Node **out)
     if (dtype_is_float((DType)x->type) && !dtype_is_float(type))
         return eval_fail(e, loc, "%s does not become %s by itself: convert with %s(...)",
                          dtypes[x->type].name, dtypes[type].name, dtypes[type].name);
-    *out = node_cast(e->arena, type, x);
+    *out = node_fold(e->arena, node_cast(e->arena, type, x));
     return true;
 }
 
@@ -135,8 +136,8 @@ bool eval_promote(Eval *e, Loc loc, Value a, Value b, Node **x, Node **y)
         if (t == DT_NONE)
             return eval_fail(e, loc, "%s and %s do not mix: convert one", dtypes[(*x)->type].name,
                              dtypes[(*y)->type].name);
-        *x = node_cast(e->arena, t, *x);
-        *y = node_cast(e->arena, t, *y);
+        *x = node_fold(e->arena, node_cast(e->arena, t, *x));
+        *y = node_fold(e->arena, node_cast(e->arena, t, *y));
     }
     int lanes = (*x)->lanes > (*y)->lanes ? (*x)->lanes : (*y)->lanes;
     if (((*x)->lanes != lanes && (*x)->lanes != 1) || ((*y)->lanes != lanes && (*y)->lanes != 1))
@@ -398,6 +399,35 @@ bool eval_select(Eval *e, Loc loc, Value cond, Value a, Value b, Value *out)
     return true;
 }
 
+static Value pin_range(Eval *e, const char *name, Value v)
+{
+    Value *at = NEW_ARRAY(e->arena, Value, 3);
+    at[0] = eval_pin(e, name, *v.u.range.lo);
+    at[1] = eval_pin(e, name, *v.u.range.hi);
+    at[2] = *v.u.range.step;
+    v.u.range.lo = &at[0];
+    v.u.range.hi = &at[1];
+    v.u.range.step = &at[2];
+    return v;
+}
+
+// The definition of a new variable of x's value, not emitted yet.
+static Node *definition(Eval *e, const char *name, Node *x)
+{
+    Var *var = kernel_var(e->kernel, name, (DType)x->type, false);
+    var->lanes = x->lanes;
+    var->loc = x->loc;
+    int64_t lo, hi;
+    if (dtype_is_int((DType)x->type)) {
+        if (node_bounds(x, &lo, &hi)) var->lo = lo, var->hi = hi;
+        var->divisor = node_divisor(x);
+    }
+    Node *def = node_new(e->arena, N_DEFINE, x->loc, 1);
+    def->u.var = var;
+    def->kid[0] = x;
+    return def;
+}
+
 Value eval_pin(Eval *e, const char *name, Value v)
 {
     if (v.kind == V_TUPLE) {
@@ -405,19 +435,47 @@ Value eval_pin(Eval *e, const char *name, Value v)
         for (int i = 0; i < v.u.tuple.n; i++) t.u.tuple.at[i] = eval_pin(e, name, v.u.tuple.at[i]);
         return t;
     }
+    if (v.kind == V_RANGE) return pin_range(e, name, v);
+    if (v.kind == V_TASKS && !node_pure(v.u.tasks.worker)) {
+        Value w = eval_pin(e, name, value_expr(v.u.tasks.worker));
+        if (w.kind == V_EXPR) v.u.tasks.worker = w.u.expr;
+        return v;
+    }
     if (v.kind != V_EXPR || !e->out || v.u.expr->kind == N_INT || v.u.expr->kind == N_FLOAT)
         return v;
     if (v.u.expr->kind == N_VARREF && !v.u.expr->u.var->mutable) return v;
-    Node *x = v.u.expr;
-    Var *var = kernel_var(e->kernel, name, (DType)x->type, false);
-    var->lanes = x->lanes;
-    var->loc = x->loc;
-    int64_t lo, hi;
-    if (dtype_is_int((DType)x->type) && node_bounds(x, &lo, &hi)) var->lo = lo, var->hi = hi;
-    if (dtype_is_int((DType)x->type)) var->divisor = node_divisor(x);
-    Node *def = node_new(e->arena, N_DEFINE, x->loc, 1);
-    def->u.var = var;
-    def->kid[0] = x;
+    Node *def = definition(e, name, v.u.expr);
     eval_emit(e, def);
-    return value_expr(node_var(e->arena, x->loc, var));
+    return value_expr(node_var(e->arena, v.u.expr->loc, def->u.var));
+}
+
+int eval_mark(const Eval *e)
+{
+    return e->out ? e->out->list.n : 0;
+}
+
+static bool changes_nothing(const Node *stmt)
+{
+    return stmt->kind == N_DEFINE &&
+           (stmt->kid[0]->kind != N_INTRIN || !strchr(stmt->kid[0]->u.intr->flags, 'E'));
+}
+
+Value eval_keep(Eval *e, int mark, Value v)
+{
+    bool changes = false;
+    for (int i = mark; e->out && !changes && i < e->out->list.n; i++)
+        changes = !changes_nothing(e->out->list.at[i]);
+    if (!changes) return v;
+    if (v.kind == V_TUPLE) {
+        Value t = value_tuple(e->arena, v.u.tuple.n, NULL);
+        for (int i = 0; i < v.u.tuple.n; i++) t.u.tuple.at[i] = eval_keep(e, mark, v.u.tuple.at[i]);
+        return t;
+    }
+    if (v.kind != V_EXPR || node_pure(v.u.expr)) return v;
+    Node *def = definition(e, "v", v.u.expr);
+    eval_emit(e, def); // makes room
+    Node **at = e->out->list.at;
+    memmove(at + mark + 1, at + mark, (size_t)(e->out->list.n - 1 - mark) * sizeof(Node *));
+    at[mark] = def;
+    return value_expr(node_var(e->arena, v.u.expr->loc, def->u.var));
 }

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// The partial evaluator: every case of tests/golden/lang/kernels gives exactly the kernel (.ir) or diagnostics (.err) beside it, and is
+// well formed. A case named NAME_want computes the same as NAME; the interpreter runs both on the same data.
+//
+// HEALD_BLESS=1 writes the golden files instead.
+#include "base/os.h"
+#include "ir/interp.h"
+#include "passes/passes.h"
+#include "unit/instantiate_case.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define FOLDER "tests/golden/lang/kernels"
+
+typedef struct Texts {
+    Arena arena;
+    Sources sources;
+    Library lib;
+    Diag diag;
+} Texts;
+
+static const char *messages(Texts *t)
+{
+    Buf b;
+    buf_init(&b, &t->arena);
+    diag_render(&t->diag, &b);
+    return buf_text(&b);
+}
+
+static bool load(Texts *t, const char *path, const char *shown)
+{
+    char *text;
+    size_t size;
+    const char *why = file_read(&t->arena, path, &text, &size);
+    if (why) fail_msg("%s", why);
+    Node *file =
+        parse_file(&t->arena, t->lib.names, sources_add(&t->sources, shown, text, size), &t->diag);
+    return file && library_add(&t->lib, file, &t->diag);
+}
+
+static void begin(Texts *t, const char *path, const char *shown)
+{
+    *t = (Texts){0};
+    t->sources.arena = &t->arena;
+    diag_init(&t->diag, &t->arena, &t->sources);
+    t->diag.max_errors = 1000;
+    library_init(&t->lib, &t->arena, interner_new(&t->arena), &t->sources);
+    if (!load(t, path, shown)) fail_msg("%s", messages(t));
+}
+
+// ---- results of the interpreter
+
+enum { SEED = 12345 };
+
+static int64_t extent(const Kernel *k, const Buffer *b, const int64_t *dims)
+{
+    int64_t n = 1;
+    for (int i = 0; i < b->rank; i++) n *= node_eval_dims(b->extent[i], k, dims);
+    return n;
+}
+
+// Small whole numbers, so that sums are exact in any order.
+static void fill(void *data, DType t, int64_t n, uint32_t seed)
+{
+    for (int64_t i = 0; i < n; i++) {
+        seed = seed * 1664525 + 1013904223;
+        int v = (int)(seed >> 16 & 7) - (dtypes[t].class == DC_UINT ? 0 : 3);
+        switch (t) {
+        case DT_F32: ((float *)data)[i] = (float)v; break;
+        case DT_F64: ((double *)data)[i] = v; break;
+        case DT_I32: ((int32_t *)data)[i] = v; break;
+        case DT_I64: ((int64_t *)data)[i] = v; break;
+        case DT_BOOL: ((uint8_t *)data)[i] = v & 1; break;
+        default: memset((char *)data + (size_t)i * dtype_size(t), 0, dtype_size(t));
+        }
+    }
+}
+
+static void **interpret(Texts *t, const Kernel *k, const char *name)
+{
+    int64_t dims[CASE_MAX] = {0};
+    for (int i = 0; i < k->dims.n; i++) dims[i] = 5 + 2 * i;
+    void **data = NEW_ARRAY(&t->arena, void *, k->params.n);
+    for (int i = 0; i < k->params.n; i++) {
+        const Buffer *b = k->params.at[i];
+        int64_t n = extent(k, b, dims);
+        data[i] = arena_alloc(&t->arena, (size_t)n * dtype_size(b->type) + 1);
+        if (b->output) memset(data[i], 0xa5, (size_t)n * dtype_size(b->type));
+        else fill(data[i], b->type, n, SEED + (uint32_t)i);
+    }
+    InterpOptions options = {.check_races = true, .max_steps = INT64_C(1) << 28};
+    if (!interp_run(k, data, dims, &options, &t->diag)) fail_msg("%s:\n%s", name, messages(t));
+    return data;
+}
+
+static void check_same(Texts *t, Node *graph, const Kernel *got, Node *wanted)
+{
+    Case c;
+    if (!case_run(&c, &t->arena, &t->lib, &t->diag, wanted)) fail_msg("%s", messages(t));
+    const Kernel *want = c.in->kernel;
+    void **x = interpret(t, got, graph->u.sym), **y = interpret(t, want, wanted->u.sym);
+    int64_t dims[CASE_MAX] = {0};
+    for (int i = 0; i < got->dims.n; i++) dims[i] = 5 + 2 * i;
+    assert_int_equal(got->params.n, want->params.n);
+    for (int i = 0; i < got->params.n; i++) {
+        const Buffer *b = got->params.at[i];
+        if (!b->output) continue;
+        size_t size = (size_t)extent(got, b, dims) * dtype_size(b->type);
+        for (size_t at = 0; at < size; at++)
+            if (((char *)x[i])[at] != ((char *)y[i])[at])
+                fail_msg("%s and %s differ: output %s, element %zu", graph->u.sym, wanted->u.sym,
+                         b->name, at / dtype_size(b->type));
+    }
+}
+
+// ---- golden files
+
+static void check_text(Texts *t, const char *path, const char *got)
+{
+    char *want;
+    size_t size;
+    if (getenv("HEALD_BLESS")) {
+        const char *why = file_write_atomic(&t->arena, path, got, strlen(got));
+        if (why) fail_msg("%s", why);
+        return;
+    }
+    const char *why = file_read(&t->arena, path, &want, &size);
+    if (why) fail_msg("%s", why);
+    if (strcmp(got, want)) fail_msg("not as in %s:\n%s", path, got);
+}
+
+// The passes keep a kernel well formed; what they make of it is their tests' business.
+static void check_passes(Texts *t, Case *c, const char *name)
+{
+    PassOptions options = {.verify = true};
+    if (c->in->kernel->target.kind != TARGET_CPU) return;
+    Kernel *k = kernel_clone(&t->arena, c->in->kernel);
+    if (!passes_run(k, &options, &t->diag)) fail_msg("%s: %s", name, messages(t));
+}
+
+static void check_kernels(const char *name, bool fails)
+{
+    Texts t;
+    Arena *a = &t.arena;
+    char path[256];
+    snprintf(path, sizeof path, FOLDER "/%s", name);
+    begin(&t, path, name);
+    Buf out;
+    buf_init(&out, a);
+    for (int i = 0; i < t.lib.graphs.n; i++) {
+        Node *graph = t.lib.graphs.entry[i].value;
+        Case c;
+        size_t before = out.size;
+        buf_printf(&out, "// %s\n", graph->u.sym);
+        bool ok = case_run(&c, a, &t.lib, &t.diag, graph);
+        assert_true(ok == (t.diag.nerror == 0));
+        if (fails) {
+            if (ok) fail_msg("%s: %s was instantiated", name, graph->u.sym);
+            diag_render(&t.diag, &out);
+            diag_clear(&t.diag);
+            continue;
+        }
+        if (!ok || !kernel_verify(c.in->kernel, &t.diag)) {
+            Buf k;
+            buf_init(&k, a);
+            if (ok) kernel_print(c.in->kernel, &k);
+            fail_msg("%s: %s\n%s%s", name, graph->u.sym, buf_text(&k), messages(&t));
+        }
+        const char *s = graph->u.sym;
+        size_t len = strlen(s);
+        if (len > 5 && !strcmp(s + len - 5, "_want")) {
+            out.size = before; // only run
+            out.text[before] = 0;
+            continue;
+        }
+        kernel_print(c.in->kernel, &out);
+        check_passes(&t, &c, s);
+        Node *want = map_get(&t.lib.graphs, intern(t.lib.names, arena_printf(a, "%s_want", s)));
+        if (want) check_same(&t, graph, c.in->kernel, want);
+    }
+    check_text(
+        &t, arena_printf(a, FOLDER "/%.*s%s", (int)strlen(name) - 3, name, fails ? ".err" : ".ir"),
+        buf_text(&out));
+    arena_free(a);
+}
+
+static void check_folder(bool fails)
+{
+    Arena a = {0};
+    char **names;
+    int n, checked = 0;
+    assert_null(dir_list(&a, FOLDER, &names, &n));
+    for (int i = 0; i < n; i++) {
+        const char *dot = strrchr(names[i], '.');
+        if (!dot || strcmp(dot, ".hd") || (strncmp(names[i], "error_", 6) == 0) != fails) continue;
+        check_kernels(names[i], fails);
+        checked++;
+    }
+    assert_true(checked >= 1);
+    arena_free(&a);
+}
+
+static void test_kernels_are_exact(void **state)
+{
+    (void)state;
+    check_folder(false);
+}
+
+static void test_diagnostics_are_exact(void **state)
+{
+    (void)state;
+    check_folder(true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kernels_are_exact),
+        cmocka_unit_test(test_diagnostics_are_exact),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
