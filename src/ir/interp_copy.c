@@ -121,7 +121,7 @@ bool copy_finish(Run *run, Copy *c)
     if (c->bar) {
         c->bar->bytes -= c->nelem * c->dst->size_bytes;
         if (run->races) race_join(run, c->bar->clock, c->clock);
-        mbarrier_settle(run, c->bar);
+        mbarrier_settle(c->bar);
     }
     c->next = run->spare;
     run->spare = c;

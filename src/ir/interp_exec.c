@@ -111,6 +111,18 @@ static int64_t locate_n(Run *run, Thread *t, const Mem *m, const Cell *r, const 
     return memory_locate(run, t, m, index, access);
 }
 
+static ALWAYS_INLINE void get(const Mem *m, const void *p, Cell *out)
+{
+    if (LIKELY(m->type == DT_F32)) out->f = *(const float *)p;
+    else *out = memory_get(m->type, p);
+}
+
+static ALWAYS_INLINE void put(const Mem *m, void *p, Cell v)
+{
+    if (LIKELY(m->type == DT_F32)) *(float *)p = v.f;
+    else memory_put(m->type, p, v);
+}
+
 // Reads or writes an element of a buffer `over` a mapping: indices b, d, e, or b, b + 1, ... when
 // there are more; worker c.
 static ALWAYS_INLINE bool over(Run *run, Thread *t, const Mem *m, Cell *r, const Ins *in,
@@ -125,22 +137,22 @@ static ALWAYS_INLINE bool over(Run *run, Thread *t, const Mem *m, Cell *r, const
     bool plain = true;
     uint64_t e = 0;
     for (int i = 0; i < m->rank; i++) {
-        plain &= (uint64_t)index[i] < (uint64_t)owners->map->shape[i];
+        plain &= (uint64_t)index[i] < (uint64_t)owners->shape[i];
         e += (uint64_t)index[i] * (uint64_t)owners->stride[i];
     }
     int64_t worker = any ? -1 : r[in->c].i;
     if (LIKELY(plain)) {
         Owner o = owners->first[e];
-        int64_t slot = m->by_lane ? o.worker * owners->map->ntask + o.slot : o.slot;
+        int64_t slot = m->by_lane ? o.all : o.slot;
         if (LIKELY(o.worker == worker || (any && o.worker >= 0 && !(write && owners->shared)))) {
             uint8_t *mark = memory_mark(t, m, slot);
             if (write) {
                 *mark = MARK_WRITTEN;
-                memory_put(m->type, memory_at(t, m, slot), r[in->a]);
+                put(m, memory_at(t, m, slot), r[in->a]);
                 return true;
             }
             if (LIKELY(*mark == MARK_WRITTEN)) {
-                r[in->a] = memory_get(m->type, memory_at(t, m, slot));
+                get(m, memory_at(t, m, slot), &r[in->a]);
                 return true;
             }
         }

@@ -32,13 +32,14 @@ typedef enum Segment { SEG_FIXED, SEG_BLOCK, SEG_THREAD, SEG_COUNT } Segment;
 // Who owns an element of a buffer `over` a mapping: entry[start[e]] .. entry[end[e]] for the
 // row-major element number e of the mapping's shape, workers ascending.
 typedef struct Owner {
-    int32_t worker, slot;
+    int32_t worker;
+    int32_t slot, all; // among the worker's tasks; among those of all workers
 } Owner;
 typedef struct OwnerTable {
     const Mapping *map;
     int64_t nelem;
-    int64_t stride[MAX_RANK]; // row-major, of the shape
-    Owner *first;             // of each element; worker -1: nobody owns it
+    int64_t shape[MAX_RANK], stride[MAX_RANK]; // of the mapping; row-major
+    Owner *first;                              // of each element; worker -1: nobody owns it
     int64_t *start, *end;
     Owner *entry;
     bool shared; // some element has several owners
@@ -292,7 +293,7 @@ Outcome sync_meet(Run *run, Thread *t, Meeting *m, Wait wait);
 bool mbarrier_passed(const Thread *t);
 Outcome mbarrier_arrive(Run *run, Thread *t, Mbarrier *bar);
 Outcome mbarrier_wait(Run *run, Thread *t, Mbarrier *bar, int64_t parity);
-void mbarrier_settle(Run *run, Mbarrier *bar); // completes the phase if nothing is missing
+void mbarrier_settle(Mbarrier *bar); // completes the phase if nothing is missing
 
 // interp_copy.c: copies that complete late.
 bool copy_start(Run *run, Thread *t, const RefPlace *dst, const RefPlace *src, Mbarrier *bar,

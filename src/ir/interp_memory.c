@@ -118,7 +118,7 @@ static void not_owned(Run *run, const Thread *t, const Mem *m, const int64_t *in
 
 static int64_t slot_of(const Mem *m, const Owner *o)
 {
-    return m->by_lane ? o->worker * m->owners->map->ntask + o->slot : o->slot;
+    return m->by_lane ? o->all : o->slot;
 }
 
 static bool use_slot(Run *run, Thread *t, const Mem *m, const int64_t *index, int64_t slot,

@@ -273,12 +273,13 @@ static bool fill_owners(Run *run, const Mapping *m, OwnerTable *t)
             Owner *before = next[e] > t->start[e] ? &t->entry[next[e] - 1] : NULL;
             if (before && before->worker == w) continue; // the same task twice: one slot
             t->shared |= before != NULL;
-            t->entry[next[e]++] = (Owner){(int32_t)w, (int32_t)task};
+            t->entry[next[e]++] =
+                (Owner){(int32_t)w, (int32_t)task, (int32_t)(w * m->ntask + task)};
         }
     }
     for (e = 0; e < t->nelem; e++) {
         t->end[e] = next[e];
-        t->first[e] = next[e] > t->start[e] ? t->entry[t->start[e]] : (Owner){-1, 0};
+        t->first[e] = next[e] > t->start[e] ? t->entry[t->start[e]] : (Owner){-1, 0, 0};
     }
     return true;
 }
@@ -303,6 +304,7 @@ const OwnerTable *interp_owners(Run *run, const Mapping *m, Loc loc)
     t = NEW(&run->arena, OwnerTable);
     t->map = m;
     t->nelem = n;
+    memcpy(t->shape, m->shape, (size_t)m->rank * sizeof *m->shape);
     memcpy(t->stride, stride, (size_t)m->rank * sizeof *stride);
     t->first = NEW_ARRAY(&run->arena, Owner, n);
     t->start = NEW_ARRAY(&run->arena, int64_t, n + 1);

@@ -107,9 +107,8 @@ bool mbarrier_passed(const Thread *t)
     return (t->bar->phase & 1) != (t->parity & 1);
 }
 
-void mbarrier_settle(Run *run, Mbarrier *bar)
+void mbarrier_settle(Mbarrier *bar)
 {
-    UNUSED(run);
     if (bar->pending || bar->bytes) return;
     bar->pending = bar->arrivals;
     bar->phase++;
@@ -126,7 +125,7 @@ Outcome mbarrier_arrive(Run *run, Thread *t, Mbarrier *bar)
     }
     if (run->races) race_release(run, t, bar->clock);
     bar->pending--;
-    mbarrier_settle(run, bar);
+    mbarrier_settle(bar);
     return OUT_NEXT;
 }
 
