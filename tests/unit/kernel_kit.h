@@ -173,7 +173,8 @@ static inline void kit_run_compiled(Kit *k, void *const *data, const int64_t *di
     void *buffers[32];
     memcpy(buffers, data, (size_t)n * sizeof *data);
     for (int i = 0; i < l->workspace.n; i++)
-        buffers[n + i] = aligned_alloc(64, (kit_bytes(k, l->workspace.at[i], dims) + 127) / 64 * 64);
+        buffers[n + i] =
+            aligned_alloc(64, (kit_bytes(k, l->workspace.at[i], dims) + 127) / 64 * 64);
     void *scratch = aligned_alloc(64, ((size_t)codegen_scratch_bytes(l, dims) + 127) / 64 * 64);
     for (int i = 0; i < l->stages.n; i++) {
         const Stage *s = l->stages.at[i];
