@@ -101,6 +101,14 @@ foreach(source IN LISTS fuzz_sources)
   endif()
 endforeach()
 
+# ---- ONNX's own test suites, where Debian's libonnx-testdata is installed ----------------------------
+if(HEALD_TESTS AND TARGET heald_api)
+  add_executable(conformance tests/conformance/conformance.c)
+  heald_link_rooms(conformance tests/conformance/conformance.c)
+  heald_register(conformance suite conformance tests/conformance/expected.txt)
+  set_tests_properties(conformance PROPERTIES TIMEOUT 1800)
+endif()
+
 # ---- the command, as users see it ------------------------------------------------------------------
 if(HEALD_TESTS AND TARGET heald)
   heald_register(golden golden tools/run_golden.sh)

@@ -81,6 +81,8 @@ typedef struct Specialisation {
     const int *rank;
     const void *const *data; // or NULL
     int64_t fold_limit;      // elements of a folded result; 0: 4 Mi
+    bool *wanted;            // or NULL. After a failure: set for the inputs whose elements would have
+                             // to be known
 } Specialisation;
 Graph *graph_specialise(const Graph *g, Arena *a, const Specialisation *s, const Target *t, Diag *d);
 

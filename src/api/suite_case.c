@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// One case: the model is specialised on the shapes of its inputs, compiled, run on each set of data
+// and compared. Inputs that shapes depend on are specialised on too, where the graph asks for them.
+#include "api/suite_case.h"
+
+#include "api/test_data.h"
+#include "base/os.h"
+#include "frontends/onnx_import.h"
+#include "graph/model.h"
+#include "judge/compare.h"
+
+#include <string.h>
+
+typedef struct Case {
+    heald_context *context;
+    Arena *arena;
+    SuiteCase *k;
+    double rtol, atol;
+    Graph *graph;
+    TestData data;
+    HostTensor **given; // by input of the graph
+} Case;
+
+static bool fail(Case *c, const char *why)
+{
+    c->k->verdict = SUITE_FAILED;
+    c->k->reason = why;
+    return false;
+}
+
+static bool fail_diag(Case *c)
+{
+    Buf text;
+    buf_init(&text, c->arena);
+    diag_render(&c->context->diag, &text);
+    return fail(c, text.size ? buf_text(&text) : "failed without a diagnostic");
+}
+
+static const char *shape(Case *c, DType type, int rank, const int64_t *dims)
+{
+    char text[256];
+    return arena_strdup(c->arena, shape_format(text, sizeof text, type, rank, dims));
+}
+
+// Data by position, initialisers passed over; an input without data must not be read.
+static bool give_inputs(Case *c)
+{
+    const Graph *g = c->graph;
+    if (c->data.ninput > g->inputs.n) return fail(c, "more data than inputs");
+    c->given = NEW_ARRAY(c->arena, HostTensor *, g->inputs.n);
+    for (int i = 0; i < c->data.ninput; i++) c->given[i] = &c->data.input[i];
+    if (c->data.ninput < g->inputs.n) return fail(c, "an input has no data");
+    return true;
+}
+
+// ---- specialising
+
+// Tries again with more inputs known, as long as the graph asks for them.
+static Graph *specialise(Case *c)
+{
+    const Graph *g = c->graph;
+    int n = g->inputs.n;
+    const int64_t **dims = NEW_ARRAY(c->arena, const int64_t *, n);
+    int *rank = NEW_ARRAY(c->arena, int, n);
+    const void **data = NEW_ARRAY(c->arena, const void *, n);
+    bool *wanted = NEW_ARRAY(c->arena, bool, n);
+    for (int i = 0; i < n; i++) {
+        dims[i] = c->given[i]->dims;
+        rank[i] = c->given[i]->rank;
+    }
+    Specialisation s = {.dims = dims, .rank = rank, .data = data, .wanted = wanted};
+    Buf note;
+    buf_init(&note, c->arena);
+    for (;;) {
+        memset(wanted, 0, (size_t)n * sizeof *wanted);
+        diag_clear(&c->context->diag);
+        Graph *to = graph_specialise(g, c->arena, &s, &c->context->target, &c->context->diag);
+        bool more = false;
+        for (int i = 0; !to && i < n; i++) {
+            if (!wanted[i] || data[i]) continue;
+            more = true;
+            data[i] = c->given[i]->data;
+            buf_printf(&note, "%s'%s'", note.size ? ", " : "specialised on ", g->inputs.at[i]->name);
+        }
+        if (more) continue;
+        c->k->note = buf_text(&note);
+        return to;
+    }
+}
+
+// ---- running
+
+static bool compare(Case *c, int output, const heald_tensor *got)
+{
+    const HostTensor *want = &c->data.output[output];
+    const char *name = c->graph->outputs.at[output]->name;
+    bool same = got->dtype == want->dtype && got->rank == want->rank;
+    for (int i = 0; same && i < got->rank; i++) same = got->dims[i] == want->dims[i];
+    if (!same) {
+        return fail(c, arena_printf(c->arena, "output '%s' is %s, wanted %s", name,
+                                    shape(c, got->dtype, got->rank, got->dims),
+                                    shape(c, want->dtype, want->rank, want->dims)));
+    }
+    Tolerance t = {c->rtol, c->atol, NULL};
+    if (!dtype_is_float(want->dtype)) t = (Tolerance){0};
+    Difference d = compare_close(got->dtype, got->data, want->dtype, want->data, got->nelem, &t);
+    if (!d.nbad) return true;
+    return fail(c, arena_printf(c->arena,
+                                "output '%s' %s: %lld of %lld elements differ, element %lld is %.9g, "
+                                "wanted %.9g",
+                                name, shape(c, got->dtype, got->rank, got->dims), (long long)d.nbad,
+                                (long long)got->nelem, (long long)d.first, d.got, d.want));
+}
+
+static heald_status make_tensors(Case *c, int n, HostTensor *const *from, heald_tensor **to)
+{
+    heald_status s = HEALD_OK;
+    for (int i = 0; i < n && !s; i++)
+        s = heald_tensor_from_memory((heald_dtype)from[i]->dtype, from[i]->rank, from[i]->dims,
+                                     (void *)from[i]->data, NULL, NULL, &to[i]);
+    return s ? error_set(&c->context->error, s, "an input cannot be a tensor") : s;
+}
+
+static heald_status run_model(Case *c, const CompiledModel *m, heald_tensor **outputs)
+{
+    Error *e = &c->context->error;
+    heald_tensor **inputs = NEW_ARRAY(c->arena, heald_tensor *, c->graph->inputs.n);
+    PlanRunner *runner;
+    heald_status s = make_tensors(c, c->graph->inputs.n, c->given, inputs);
+    if (!s) s = plan_runner_create(m->plan, c->context->device, NULL, &runner, e);
+    if (s) return s;
+    s = plan_run_tensors(runner, inputs, outputs, e);
+    plan_runner_destroy(runner);
+    return s;
+}
+
+static bool run_set(Case *c, const char *folder)
+{
+    heald_context *x = c->context;
+    const char *why = test_data_read(c->arena, folder, &c->data);
+    if (why) return fail(c, why);
+    if (!give_inputs(c)) return false;
+    if (c->data.noutput != c->graph->outputs.n) return fail(c, "another number of outputs");
+    Graph *g = specialise(c);
+    if (!g) return fail_diag(c);
+    CompileOptions o = {.target = x->target};
+    CompiledModel *m;
+    heald_status s = context_builder(x, &o.builder);
+    if (!s) s = context_device(x);
+    if (!s) s = model_compile(g, c->arena, &o, &m, &x->diag, &x->error);
+    heald_tensor **outputs = NEW_ARRAY(c->arena, heald_tensor *, c->graph->outputs.n);
+    if (!s) s = run_model(c, m, outputs);
+    if (s == HEALD_DIAGNOSTIC) return fail_diag(c);
+    if (s) return fail(c, arena_strdup(c->arena, x->error.text));
+    for (int i = 0; i < c->graph->outputs.n; i++)
+        if (!compare(c, i, outputs[i])) return false;
+    return true;
+}
+
+// ---- the case
+
+static void run_sets(Case *c)
+{
+    char **sets;
+    int nset;
+    const char *why = test_data_sets(c->arena, c->k->path, &sets, &nset);
+    if (why || nset == 0) {
+        fail(c, why ? why : "there is no test_data_set");
+        return;
+    }
+    for (int i = 0; i < nset; i++)
+        if (!run_set(c, sets[i])) return;
+    c->k->verdict = SUITE_PASSED;
+}
+
+void suite_case_run(heald_context *context, Arena *a, double rtol, double atol, SuiteCase *k)
+{
+    Case c = {.context = context, .arena = a, .k = k, .rtol = rtol, .atol = atol};
+    const char *path = path_join(a, k->path, "model.onnx");
+    FileMap file;
+    OnnxModel *m;
+    k->op = k->reason = k->note = "";
+    const char *why = file_map(a, path, &file);
+    if (!why) why = onnx_model_parse(a, path, file.data, file.size, &m);
+    if (why) {
+        fail(&c, why);
+        return;
+    }
+    k->op = suite_operator(m);
+    k->reason = suite_out_of_scope(m);
+    if (k->reason) {
+        k->verdict = SUITE_SKIPPED;
+        return;
+    }
+    test_data_tolerance(a, k->path, &c.rtol, &c.atol);
+    c.graph = onnx_import(a, &context->library, context_ops(context), m, k->path, &context->diag);
+    if (c.graph) run_sets(&c);
+    else fail_diag(&c);
+}
