@@ -16,6 +16,7 @@ typedef struct Specialiser {
     GraphValue **map; // by id of `from`
     Arena *scratch;
     int64_t fold_limit;
+    GraphValues unknown; // what the node that fails would have to know
 } Specialiser;
 
 bool node_fails(const GraphNode *n, Diag *d)
@@ -61,6 +62,7 @@ static bool attr_from_input(Specialiser *s, const Node *param, const GraphValue 
 {
     enum { MAX_LIST = 65536 };
     if (!v->data) {
+        VEC_PUSH(s->scratch, &s->unknown, (GraphValue *)v);
         diag_error(s->diag, 0, "input '%s' ('%s') must be known when the model is compiled",
                    param->u.sym, v->name);
         return false;
@@ -189,6 +191,7 @@ static bool choose(Specialiser *s, const GraphNode *n, GraphValue *const *input,
         s->diag = &quiet;
         bool ok = try_choice(s, n->choices.at[i], n, input, c);
         s->diag = d;
+        if (ok) s->unknown.n = 0;
         if (ok) return true;
     }
     if (n->choices.n == 0) diag_error(d, 0, "the operator %s is not known", n->origin);
@@ -369,6 +372,17 @@ static bool specialise(Specialiser *s, const Specialisation *how)
     return graph_rewrite(s->to, s->target, s->fold_limit, s->diag);
 }
 
+// Marks the inputs that v is computed from.
+static void want(const Specialiser *s, const GraphValue *v, bool *seen, bool *wanted)
+{
+    if (seen[v->id] || v->data) return;
+    seen[v->id] = true;
+    for (int i = 0; i < s->to->inputs.n; i++)
+        if (s->to->inputs.at[i] == v) wanted[i] = true;
+    for (int i = 0; v->producer && i < v->producer->ninput; i++)
+        if (v->producer->input[i]) want(s, v->producer->input[i], seen, wanted);
+}
+
 Graph *graph_specialise(const Graph *g, Arena *a, const Specialisation *how, const Target *t,
                         Diag *d)
 {
@@ -379,6 +393,9 @@ Graph *graph_specialise(const Graph *g, Arena *a, const Specialisation *how, con
     s.fold_limit = how->fold_limit ? how->fold_limit : FOLD_LIMIT;
     bool ok = specialise(&s, how);
     to->specialised = ok;
+    bool *seen = NEW_ARRAY(&scratch, bool, to->values.n);
+    for (int i = 0; !ok && how->wanted && i < s.unknown.n; i++)
+        want(&s, s.unknown.at[i], seen, how->wanted);
     arena_free(&scratch);
     return ok ? to : NULL;
 }
