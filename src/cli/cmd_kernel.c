@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// heald kernel build, source and run.
+#include "base/os.h"
+#include "cli/kernel_job.h"
+#include "frontends/tensor_file.h"
+#include "ir/interp.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const ScriptExtents small_primes = {4, {17, 19, 23, 13}, 2, 0};
+
+// ---- build
+
+static heald_status build_one(KernelJob *j, const Node *decl)
+{
+    ScriptKernel *k = kernel_instantiate(j, decl, j->arena);
+    if (!k) return HEALD_DIAGNOSTIC;
+    if (k->kernel->target.kind == TARGET_CUDA || j->context->interpret) {
+        printf("%s (%s): instantiated\n", decl->u.sym, k->extents);
+        return HEALD_OK;
+    }
+    BuiltKernel *b;
+    heald_status s = kernel_compile(j, k, j->arena, &b);
+    if (s) return s;
+    printf("%s (%s): %s\n", decl->u.sym, k->extents, b->dir);
+    kernel_release(b);
+    return HEALD_OK;
+}
+
+static heald_status build_body(KernelJob *j)
+{
+    heald_status s = HEALD_OK;
+    for (int i = 0; i < j->kernels.n && (!s || s == HEALD_DIAGNOSTIC); i++) {
+        heald_status one = build_one(j, j->kernels.at[i]);
+        if (one) s = one;
+    }
+    return s;
+}
+
+int cmd_kernel_build(Cli *c)
+{
+    return kernel_command(c, false, &small_primes, build_body);
+}
+
+// ---- source
+
+enum { SOURCE_IR, SOURCE_LOWERED, SOURCE_C };
+
+static int source_stage(KernelJob *j)
+{
+    static const char *const names[] = {"ir", "lowered", "c"};
+    const char *wanted = cli_text(j->cli, OPT_STAGE);
+    for (int i = 0; i < (int)COUNT(names); i++)
+        if (!strcmp(wanted, names[i])) return i;
+    error_set(&j->context->error, HEALD_INVALID_ARGUMENT,
+              "--stage %s: the stages are ir, lowered and c", wanted);
+    return -1;
+}
+
+static bool is_pass(const char *name)
+{
+    for (int i = 0; i < npass; i++)
+        if (!strcmp(name, passes[i].name)) return true;
+    return !strcmp(name, "all");
+}
+
+static heald_status source_body(KernelJob *j)
+{
+    heald_context *c = j->context;
+    const char *after = cli_text(j->cli, OPT_PRINT_AFTER);
+    int stage = source_stage(j);
+    if (stage < 0) return HEALD_INVALID_ARGUMENT;
+    if (after && !is_pass(after)) {
+        return error_set(&c->error, HEALD_NOT_FOUND,
+                         "--print-after %s: no such pass; 'heald passes' lists them", after);
+    }
+    ScriptKernel *k = kernel_instantiate(j, j->kernels.at[0], j->arena);
+    if (!k) return HEALD_DIAGNOSTIC;
+    Buf out;
+    buf_init(&out, j->arena);
+    PassOptions o = {.verify = true, .print_after = after, .printed = &out};
+    if (after && strcmp(after, "all")) o.stop_after = after;
+    if ((after || stage != SOURCE_IR) && !passes_run(k->kernel, &o, &c->diag))
+        return HEALD_DIAGNOSTIC;
+    if (!after && stage == SOURCE_C) {
+        if (k->kernel->target.kind == TARGET_CUDA) {
+            return error_set(&c->error, HEALD_UNSUPPORTED,
+                             "kernel %s is for CUDA: this version prints C for CPUs only",
+                             k->decl->u.sym);
+        }
+        if (!codegen_c(k->kernel, NULL, &out, &c->diag)) return HEALD_DIAGNOSTIC;
+    } else if (!after) {
+        kernel_print(k->kernel, &out);
+    }
+    fputs(buf_text(&out), stdout);
+    return HEALD_OK;
+}
+
+int cmd_kernel_source(Cli *c)
+{
+    return kernel_command(c, true, &small_primes, source_body);
+}
+
+// ---- run
+
+static void print_values(const ScriptParam *p, const KernelData *d, int i)
+{
+    enum { SHOWN = 8 };
+    const char *at = d->at[i];
+    for (int64_t k = 0; k < d->nelem[i] && k < SHOWN; k++)
+        printf(" %g", dtype_load_f64(p->type, at + (size_t)k * dtype_size(p->type)));
+    printf("%s\n", d->nelem[i] > SHOWN ? " ..." : "");
+}
+
+static heald_status write_output(KernelJob *j, const ScriptParam *p, const void *data)
+{
+    const char *dir = cli_text(j->cli, OPT_OUTPUT_DIR);
+    if (!dir) return HEALD_OK;
+    HostTensor t = {.name = p->name, .dtype = p->type, .rank = p->rank, .data = data};
+    memcpy(t.dims, p->dims, (size_t)p->rank * sizeof *p->dims);
+    const char *why = dir_make(j->arena, dir);
+    const char *path = path_join(j->arena, dir, arena_printf(j->arena, "%s.npy", p->name));
+    if (!why) why = tensor_write_npy(j->arena, path, &t);
+    return why ? error_set(&j->context->error, HEALD_IO, "%s", why) : HEALD_OK;
+}
+
+static heald_status run_interpreter(KernelJob *j, const ScriptKernel *k, const KernelData *d)
+{
+    InterpOptions o = {.check_races = true};
+    return interp_run(k->kernel, d->at, k->dims, &o, &j->context->diag) ? HEALD_OK
+                                                                        : HEALD_DIAGNOSTIC;
+}
+
+static heald_status run_compiled(KernelJob *j, const ScriptKernel *k, const KernelData *d)
+{
+    BuiltKernel *b;
+    heald_status s = kernel_compile(j, k, j->arena, &b);
+    if (s) return s;
+    s = context_device(j->context);
+    if (!s) s = launch_kernel(j->context->device, &b->runtime, d->at, k->dims, &j->context->error);
+    kernel_release(b);
+    return s;
+}
+
+static heald_status run_body(KernelJob *j)
+{
+    ScriptKernel *k = kernel_instantiate(j, j->kernels.at[0], j->arena);
+    if (!k) return HEALD_DIAGNOSTIC;
+    KernelData d = kernel_data(j->arena, k);
+    heald_status s = kernel_data_fill(j, k, &d, false);
+    if (s) return s;
+    s = j->context->interpret ? run_interpreter(j, k, &d) : run_compiled(j, k, &d);
+    for (int i = 0; i < d.n && !s; i++) {
+        if (!k->param[i].output) continue;
+        printf("%s: %s", k->param[i].name, param_text(j->arena, &k->param[i]));
+        print_values(&k->param[i], &d, i);
+        s = write_output(j, &k->param[i], d.at[i]);
+    }
+    return s;
+}
+
+int cmd_kernel_run(Cli *c)
+{
+    return kernel_command(c, true, &small_primes, run_body);
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the `heald kernel` commands share: the script, its kernels, their data.
+#ifndef HEALD_CLI_KERNEL_JOB_H
+#define HEALD_CLI_KERNEL_JOB_H
+
+#include "cli/cli.h"
+#include "judge/data.h"
+#include "judge/script.h"
+
+typedef struct KernelJob {
+    Cli *cli;
+    heald_context *context;
+    Arena *arena; // of the call
+    ScriptOptions options;
+    VEC(const Node *) kernels; // those to work on
+    int64_t seed;
+    bool failed_check; // exit status 1 rather than 0
+} KernelJob;
+
+// Runs body with the script of the operand read and the options taken; gives the exit status.
+// single: the command works on one kernel only.
+typedef heald_status KernelBody(KernelJob *j);
+int kernel_command(Cli *c, bool single, const ScriptExtents *extents, KernelBody *body);
+
+// NULL with diagnostics.
+ScriptKernel *kernel_instantiate(KernelJob *j, const Node *decl, Arena *a);
+
+// Memory for each parameter, 64-byte aligned, in `a`; NULL bytes of outputs are 0xff.
+typedef struct KernelData {
+    int n;
+    void **at;
+    int64_t *nelem, *bytes; // (n)
+} KernelData;
+KernelData kernel_data(Arena *a, const ScriptKernel *k);
+// Inputs from --input or random; HEALD_* with c->error.
+heald_status kernel_data_fill(KernelJob *j, const ScriptKernel *k, KernelData *d, bool special);
+void kernel_data_clear_outputs(const ScriptKernel *k, KernelData *d);
+
+// Compiled and loaded; release with kernel_release. k->kernel is lowered by it.
+heald_status kernel_compile(KernelJob *j, const ScriptKernel *k, Arena *a, BuiltKernel **out);
+
+// "f32[3, 5]"
+const char *param_text(Arena *a, const ScriptParam *p);
+
+#endif
