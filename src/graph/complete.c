@@ -108,6 +108,17 @@ static bool may_drop(Sym name, const Value *v)
     return false;
 }
 
+// Split before opset 18 says into how many parts only by its number of outputs.
+static void complete_num_outputs(Arena *a, const Library *l, const Node *decl, const GraphNode *n,
+                                 Map *attrs)
+{
+    Sym name = intern(l->names, "num_outputs");
+    if (!declares(decl, name) || map_get(attrs, name)) return;
+    Value *v = NEW(a, Value);
+    *v = value_int(n->noutput);
+    map_put(a, attrs, name, v);
+}
+
 bool attrs_complete(Arena *a, const Library *l, const Node *decl, const GraphNode *n,
                     GraphValue *const *input, int ninput, Map *attrs, Diag *d)
 {
@@ -115,6 +126,7 @@ bool attrs_complete(Arena *a, const Library *l, const Node *decl, const GraphNod
         !complete_auto_pad(a, l, n, input, attrs, d)) {
         return false;
     }
+    complete_num_outputs(a, l, decl, n, attrs);
     Map kept = {0};
     for (int i = 0; i < attrs->n; i++) {
         Sym name = attrs->entry[i].key;

@@ -67,6 +67,18 @@ static bool is_cheap(const Node *callee)
     return false;
 }
 
+// rank(x), size(x), broadcast(x, ...): calls that look at shapes only.
+static bool asks_shape(const Scan *s, Node *call)
+{
+    static const char *const names[] = {"rank", "size", "broadcast"};
+    Node *callee = KID(call, CALL, callee);
+    bool asks = false;
+    for (size_t i = 0; callee->kind == N_NAME && i < COUNT(names); i++)
+        asks = asks || !strcmp(callee->u.sym, names[i]);
+    for (int i = 0; asks && i < NREST(call); i++) asks = param_of(s, REST(call)[i]) >= 0;
+    return asks;
+}
+
 static void scan(Scan *s, Node *n);
 
 static void scan_kids(Scan *s, Node *n)
@@ -101,7 +113,8 @@ static void scan(Scan *s, Node *n)
         p = param_of(s, n);
         if (p >= 0) { // alone: a scalar's value, or its shape
             Node *type = KID(REST(s->params)[p], PARAM, type);
-            if (type && NREST(type) == 0) note(s, p, s->inner ? ACCESS_REDUCE : ACCESS_BROADCAST);
+            bool scalar = type && NREST(type) == 0;
+            note(s, p, s->inner ? ACCESS_REDUCE : scalar ? ACCESS_BROADCAST : ACCESS_MAP);
         }
         return;
     case N_REDUCE:
@@ -114,9 +127,13 @@ static void scan(Scan *s, Node *n)
         return;
     }
     case N_CALL:
+        if (asks_shape(s, n)) return;
         s->computes = true;
         s->costly = s->costly || !is_cheap(KID(n, CALL, callee));
         scan_kids(s, n);
+        return;
+    case N_FIELD: // x.shape and the like read no element
+        if (param_of(s, KID(n, FIELD, base)) < 0) scan_kids(s, n);
         return;
     case N_ELSE: scan_kids(s, n); return;
     case N_LET: {
