@@ -33,9 +33,9 @@ static const char *rendered(Run *r)
     return buf_text(&b);
 }
 
-// The ops of graph g in `text`, after rules, in order: "add mul". Inputs have shape (4, 8); those
-// named w... are constants of ones.
-static const char *ops_after(Run *r, const char *text)
+// The ops of graph g in `text`, after rules, in order: "add mul". Inputs have the extents that the text
+// declares; those named w... are constants of ones. The library's own rules are left out unless asked for.
+static const char *ops_after(Run *r, const char *text, bool own_rules)
 {
     memset(r, 0, sizeof *r);
     Arena *a = &r->arena;
@@ -44,7 +44,7 @@ static const char *ops_after(Run *r, const char *text)
     library_init(&r->library, a, interner_new(a), &r->sources);
     target_host(&r->target);
     if (!ops_load(&r->library, NULL, &r->diag)) return rendered(r);
-    r->library.rules.n = 0; // only the test's own
+    if (!own_rules) r->library.rules.n = 0;
     add_text(r, text);
     if (r->diag.nerror) return rendered(r);
     OpTable *ops = op_table_new(a, &r->library);
@@ -52,15 +52,16 @@ static const char *ops_after(Run *r, const char *text)
     assert_non_null(decl);
     Graph *g = graph_from_text(a, &r->library, ops, &r->target, decl, &r->diag);
     if (!g) return rendered(r);
-    static float ones[32];
-    for (int i = 0; i < 32; i++) ones[i] = 1;
-    static const int64_t dims[] = {4, 8};
+    static float ones[4096];
+    for (int i = 0; i < 4096; i++) ones[i] = 1;
+    int64_t dims[8][GRAPH_MAX_RANK];
     const int64_t *dim_list[8];
     int rank[8];
     const void *data[8] = {0};
     for (int i = 0; i < g->inputs.n; i++) {
-        dim_list[i] = dims;
-        rank[i] = 2;
+        graph_value_dims(g->inputs.at[i], dims[i]);
+        dim_list[i] = dims[i];
+        rank[i] = g->inputs.at[i]->rank;
         if (g->inputs.at[i]->name[0] == 'w') data[i] = ones;
     }
     Specialisation s = {.dims = dim_list, .rank = rank, .data = data};
@@ -79,15 +80,22 @@ static const char *ops_after(Run *r, const char *text)
 static void expect(const char *text, const char *want)
 {
     Run r;
-    assert_string_equal(ops_after(&r, text), want);
+    assert_string_equal(ops_after(&r, text, false), want);
     arena_free(&r.arena);
 }
 
 static void expect_error(const char *text, const char *part)
 {
     Run r;
-    const char *got = ops_after(&r, text);
+    const char *got = ops_after(&r, text, false);
     if (!strstr(got, part)) fail_msg("wanted '%s' in:\n%s", part, got);
+    arena_free(&r.arena);
+}
+
+static void expect_own(const char *text, const char *want)
+{
+    Run r;
+    assert_string_equal(ops_after(&r, text, true), want);
     arena_free(&r.arena);
 }
 
@@ -155,12 +163,37 @@ static void test_mistakes(void **state)
     expect_error("graph g(" X ") -> (y) { z = relu(x); }\n", "'y' is never assigned");
 }
 
+static void test_library(void **state)
+{
+    (void)state;
+    expect_own("graph g(x: f32[1, 3, 8, 8], w: f32[4, 3, 3, 3], wb: f32[4], wg: f32[4], wh: "
+               "f32[4], wm: f32[4], wv: f32[4]) -> (y) {\n"
+               "  y = relu(batch_norm(conv(x, w, wb; pads = 1), wg, wh, wm, wv)); }\n",
+               "conv relu");
+    expect_own("graph g(x: f32[1, 3, 8, 8], w: f32[4, 3, 3, 3], wg: f32[4], wh: f32[4], wm: "
+               "f32[4], wv: f32[4]) -> (y) {\n"
+               "  y = batch_norm(conv(x, w), wg, wh, wm, wv); }\n",
+               "conv");
+    expect_own("graph g(x: f32[2, 4, 5], wg: f32[4], wh: f32[4], wm: f32[4], wv: f32[4]) -> (y) { "
+               "y = batch_norm(x, wg, wh, wm, wv); }\n",
+               "mul add");
+    expect_own("graph g(x: f32[4, 8], w: f32[5, 8], wb: f32[5]) -> (y) { y = gemm(x, w, wb; transB "
+               "= true); }\n",
+               "matmul add");
+    expect_own("graph g(x: f32[4, 8], wg: f32[8], wb: f32[8]) -> (y) {\n"
+               "  let d = x - reduce_mean(x; axes = (-1,));\n"
+               "  y = d / sqrt(reduce_mean(d ** 2; axes = (-1,)) + 1e-5) * wg + wb; }\n",
+               "layer_norm");
+    expect_own(GRAPH(X, "x * (1 + erf(x / 1.41421356)) * 0.5"), "gelu");
+    expect_own(GRAPH(X, "0.5 * (x * (erf(x / 1.41421356) + 1))"), "gelu");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_replaces),   cmocka_unit_test(test_attributes),
         cmocka_unit_test(test_conditions), cmocka_unit_test(test_other_reader),
-        cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_mistakes),   cmocka_unit_test(test_library),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
