@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// heald kernel bench: time, rate, share of the roofline, and what limits it.
+#include "cli/kernel_job.h"
+#include "judge/ceiling.h"
+#include "judge/count.h"
+#include "judge/timing.h"
+
+#include <stdio.h>
+
+// What the op asks for is the work; a kernel without an op is taken by its word.
+static Work work_of(KernelJob *j, const ScriptKernel *k)
+{
+    Work own = kernel_work(k->kernel, k->dims), sum = {0};
+    if (!k->op) return own;
+    heald_context *c = j->context;
+    int result = 0;
+    for (int i = 0; i < k->nparam; i++) {
+        if (!k->param[i].output) continue;
+        Kernel *m = script_meaning(k, j->arena, &c->library, &c->target, &j->options, result++,
+                                   false, &c->diag);
+        if (!m) {
+            diag_clear(&c->diag);
+            return own;
+        }
+        sum.flops += kernel_work(m, NULL).flops;
+        if (k->op->sub == OP_SERIAL) break; // gives all results at once
+    }
+    sum.bytes = own.bytes;
+    return sum;
+}
+
+static const char *limit(const Work *w, const Ceilings *c, double seconds)
+{
+    double compute = w->flops / c->flops / seconds, memory = w->bytes / c->bandwidth / seconds;
+    if (seconds < 4 * c->launch_s) return "launching it";
+    if (compute < 0.25 && memory < 0.25) return "latency: neither ceiling is near";
+    return compute > memory ? "compute" : "memory bandwidth";
+}
+
+static void print_time(const char *label, double s)
+{
+    if (s < 1e-3) printf("%s %.2f us", label, s * 1e6);
+    else printf("%s %.3f ms", label, s * 1e3);
+}
+
+static void print_result(KernelJob *j, const ScriptKernel *k, const Work *w, const Timing *t,
+                         const Ceilings *c)
+{
+    double s = t->median_s;
+    Buf choices;
+    buf_init(&choices, j->arena);
+    choices_print(&k->choices, &choices);
+    printf("%s (%s)%s%s\n", k->decl->u.sym, k->extents, choices.size ? ", " : "",
+           buf_text(&choices));
+    print_time("  time       ", s);
+    print_time(" median,", t->min_s);
+    print_time(" least, half of them within", t->low_s);
+    print_time(" ..", t->high_s);
+    printf(" (%d samples of %d calls, %d sets of buffers, %d threads)\n", t->nsample, t->batch,
+           t->nset, j->context->device->ops->nthread(j->context->device));
+    printf("  compute     %.2f GFLOP/s, %.1f %% of the %.1f that independent fmas reach\n",
+           w->flops / s * 1e-9, 100 * w->flops / s / c->flops, c->flops * 1e-9);
+    printf("  memory      %.2f GB/s, %.1f %% of the %.1f that streaming reaches\n",
+           w->bytes / s * 1e-9, 100 * w->bytes / s / c->bandwidth, c->bandwidth * 1e-9);
+    double roof = w->flops / c->flops, stream = w->bytes / c->bandwidth;
+    printf("  roofline    %.1f %% of what %s allows; limited by %s\n",
+           100 * (roof > stream ? roof : stream) / s, roof > stream ? "compute" : "memory",
+           limit(w, c, s));
+}
+
+static heald_status bench_body(KernelJob *j)
+{
+    heald_context *c = j->context;
+    int64_t nsample = 0;
+    if (cli_has(j->cli, OPT_REPEAT) && !cli_int(j->cli, OPT_REPEAT, 1, 1000, &nsample))
+        return error_set(&c->error, HEALD_INVALID_ARGUMENT, "nothing was measured");
+    if (c->interpret) {
+        return error_set(&c->error, HEALD_UNSUPPORTED,
+                         "--target interp: the interpreter's time means nothing");
+    }
+    ScriptKernel *k = kernel_instantiate(j, j->kernels.at[0], j->arena);
+    if (!k) return HEALD_DIAGNOSTIC;
+    Work work = work_of(j, k); // before it is lowered
+    KernelData d = kernel_data(j->arena, k);
+    heald_status s = kernel_data_fill(j, k, &d, false);
+    BuiltKernel *b;
+    Builder builder;
+    Ceilings ceilings;
+    Timing t;
+    if (!s) s = context_builder(c, &builder);
+    if (!s) s = context_device(c);
+    if (!s) s = kernel_compile(j, k, j->arena, &b);
+    if (s) return s;
+    s = ceilings_get(context_cache_dir(c, j->arena), c->names, &c->target, &builder, c->device,
+                     j->arena, &ceilings, &c->diag, &c->error);
+    TimingOptions o = {.rotate_bytes = 2 * c->target.l3_bytes, .nsample = (int)nsample};
+    if (!s) s = time_kernel(c->device, &b->runtime, k->dims, d.at, d.bytes, &o, &t, &c->error);
+    kernel_release(b);
+    if (!s) print_result(j, k, &work, &t, &ceilings);
+    return s;
+}
+
+int cmd_kernel_bench(Cli *c)
+{
+    static const ScriptExtents extents = {1, {1000}, 2, 0};
+    return kernel_command(c, true, &extents, bench_body);
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// What this machine reaches at best, measured with generated kernels: the ceilings of a roofline
+// (Williams, Waterman and Patterson 2009).
+#ifndef HEALD_JUDGE_CEILING_H
+#define HEALD_JUDGE_CEILING_H
+
+#include "codegen/build.h"
+#include "runtime/device.h"
+
+typedef struct Ceilings {
+    double flops;     // float32 operations per second, independent fmas
+    double bandwidth; // bytes per second through memory, two streams read and one written
+    double launch_s;  // of a kernel that does next to nothing, on all threads
+} Ceilings;
+
+// From <dir>/ceilings.txt if this machine, compiler and number of threads were measured before;
+// otherwise measured, which takes about a second, and kept there. HEALD_DIAGNOSTIC with diagnostics.
+heald_status ceilings_get(const char *dir, Interner *names, const Target *t, const Builder *b,
+                          Device *d, Arena *a, Ceilings *out, Diag *diag, Error *e);
+
+const char *cpu_name(Arena *a); // "Intel(R) Xeon(R) ..."; "unknown CPU" where it does not say
+
+#endif
