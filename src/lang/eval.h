@@ -21,6 +21,9 @@ enum {
     EVAL_MAX_DEPTH = 400,
     EVAL_MAX_UNROLL = 4096,
     EVAL_MAX_STEPS = 20000000,
+    EVAL_MAX_NESTING = 4000, // expressions and statements within one another, through calls
+    EVAL_MAX_TREE = 10000,   // nodes of a value that the host computes
+    EVAL_MAX_NOTES = 8,      // calls named in notes, the outermost ones
     EVAL_MAX_RANK = 16
 };
 
@@ -51,8 +54,9 @@ typedef struct Eval {
     LoopKind loop;
     bool conditional; // inside that loop, under a condition known only at run time
     NodeKind leaving; // N_BREAK or N_CONTINUE of a loop that runs now, on the way out
-    int depth;
-    int64_t steps;
+    bool broken; // a statement had nowhere to go, which was reported: nothing succeeds any more
+    int depth, nesting;
+    int64_t steps, max_steps;
 } Eval;
 
 extern const char eval_return_text[]; // why a return cannot be done
@@ -61,7 +65,7 @@ bool eval_fail(Eval *e, Loc loc, const char *fmt, ...)
     __attribute__((format(printf, 3, 4))); // false
 void eval_bind(Eval *e, Sym name, Value v);
 Env *env_find(Env *env, Sym name);
-void eval_emit(Eval *e, Node *stmt);
+void eval_emit(Eval *e, Node *stmt); // reported where e->out is NULL, see Eval.broken
 void eval_emit_to(Eval *e, Stmts *into, Node *stmt);
 bool eval_begin(Eval *e, Stmts **into, Stmts **saved,
                 Loc loc); // statements go to a new list until eval_end
@@ -93,7 +97,9 @@ int eval_mark(const Eval *e);
 DType promote_types(DType a, DType b); // DT_NONE: they do not mix
 
 // eval_expr.c
+bool eval_step(Eval *e, Loc loc); // another step: false past a limit
 bool eval_expr(Eval *e, Node *n, Value *out);
+bool eval_small(Eval *e, Loc loc, Value v); // where nothing can be pinned: sharing does not explode
 bool eval_scalar(Eval *e, Node *n, Value *out); // like eval_expr; a tensor of rank 0 is read
 bool eval_list(Eval *e, Node *const *at, int n,
                Value *out_tuple); // elements and SPREADs; ARGs are refused
@@ -141,6 +147,8 @@ bool eval_stmt(Eval *e, Node *n);
 bool eval_stmts(Eval *e, Node *seq);
 bool eval_loop_body(Eval *e, Loc loc, LoopKind kind, Node *body);
 bool eval_require(Eval *e, Node *n);
+bool eval_demand(Eval *e, Loc loc, Value cond,
+                 const char *text); // holds now, or is checked at launch
 
 // eval_loop.c, eval_memory.c
 bool eval_for(Eval *e, Node *n);

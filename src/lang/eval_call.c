@@ -50,7 +50,10 @@ bool eval_call_fn(Eval *e, Loc loc, Node *fn, int n, const Value *args, Value *o
         return eval_fail(e, loc, "calls nest deeper than %d: does '%s' call itself without end?",
                          EVAL_MAX_DEPTH, fn->u.sym);
     Value *pinned = NEW_ARRAY(e->arena, Value, n);
-    for (int i = 0; i < n; i++) pinned[i] = eval_pin(e, "a", args[i]);
+    for (int i = 0; i < n; i++) {
+        if (!eval_small(e, loc, args[i])) return false;
+        pinned[i] = eval_pin(e, "a", args[i]);
+    }
     LoopKind loop = e->loop;
     e->env = NULL;
     e->loop = LOOP_NOWHERE;
@@ -70,7 +73,7 @@ bool eval_call_fn(Eval *e, Loc loc, Node *fn, int n, const Value *args, Value *o
     e->env = env;
     e->loop = loop;
     e->depth--;
-    if (!ok) diag_note(e->diag, loc, "in the call of '%s'", fn->u.sym);
+    if (!ok && e->depth < EVAL_MAX_NOTES) diag_note(e->diag, loc, "in the call of '%s'", fn->u.sym);
     return ok;
 }
 

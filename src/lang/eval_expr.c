@@ -41,7 +41,9 @@ void eval_emit_to(Eval *e, Stmts *into, Node *stmt)
 
 void eval_emit(Eval *e, Node *stmt)
 {
-    eval_emit_to(e, e->out, stmt);
+    if (e->out) eval_emit_to(e, e->out, stmt);
+    else if (!e->broken)
+        e->broken = !eval_fail(e, stmt->loc, "this can only be done inside a kernel's stage");
 }
 
 bool eval_begin(Eval *e, Stmts **into, Stmts **saved, Loc loc)
@@ -78,6 +80,23 @@ void eval_set(Eval *e, Loc loc, Var *v, Node *value)
     s->u.var = v;
     s->kid[0] = value;
     eval_emit(e, s);
+}
+
+static bool expression(Eval *e, Node *n, Value *out);
+
+static int64_t tree_size(const Node *n, int64_t left)
+{
+    int64_t size = 1;
+    for (uint32_t i = 0; i < n->nkid && size < left; i++)
+        if (n->kid[i]) size += tree_size(n->kid[i], left - size);
+    return size;
+}
+
+bool eval_small(Eval *e, Loc loc, Value v)
+{
+    if (e->out || v.kind != V_EXPR) return true;
+    return tree_size(v.u.expr, EVAL_MAX_TREE) < EVAL_MAX_TREE ||
+           eval_fail(e, loc, "this expression unfolds to more than %d operations", EVAL_MAX_TREE);
 }
 
 static bool name(Eval *e, Node *n, Value *out)
@@ -324,11 +343,26 @@ static bool operands(Eval *e, Node *n, Value *a, Value *b)
     return true;
 }
 
+bool eval_step(Eval *e, Loc loc)
+{
+    if (++e->steps > e->max_steps)
+        return eval_fail(e, loc, "gave up: this template unfolds to more than %lld steps",
+                         (long long)e->max_steps);
+    return e->nesting < EVAL_MAX_NESTING ||
+           eval_fail(e, loc, "expressions and calls nest deeper than %d", EVAL_MAX_NESTING);
+}
+
 bool eval_expr(Eval *e, Node *n, Value *out)
 {
-    if (++e->steps > EVAL_MAX_STEPS)
-        return eval_fail(e, n->loc, "gave up: this template unfolds to more than %d steps",
-                         EVAL_MAX_STEPS);
+    if (!eval_step(e, n->loc)) return false;
+    e->nesting++;
+    bool ok = expression(e, n, out);
+    e->nesting--;
+    return ok && !e->broken;
+}
+
+static bool expression(Eval *e, Node *n, Value *out)
+{
     Value a, b;
     *out = value_none();
     switch (n->kind) {

@@ -47,7 +47,7 @@ static bool let(Eval *e, Node *n)
         return true;
     }
     Value v;
-    if (!eval_expr(e, KID(n, LET, value), &v)) return false;
+    if (!eval_expr(e, KID(n, LET, value), &v) || !eval_small(e, n->loc, v)) return false;
     Node *type = KID(n, LET, type), *x;
     Value t;
     if (type && v.kind != V_TUPLE) {
@@ -244,6 +244,25 @@ static bool while_(Eval *e, Node *n)
     return true;
 }
 
+// One {expr} of a message; false where it has no value.
+static bool message_part(Eval *e, const char *text, Buf *out)
+{
+    Eval saved = *e;
+    Diag quiet;
+    Value v;
+    diag_init(&quiet, e->arena, e->lib->sources);
+    Source *src = sources_add(e->lib->sources, "message", text, strlen(text));
+    Node *x = src ? parse_expression(e->arena, e->lib->names, src, &quiet) : NULL;
+    e->diag = &quiet;
+    e->out = NULL;
+    bool ok = x && eval_scalar(e, x, &v);
+    if (ok) value_print(&v, out);
+    int64_t steps = e->steps;
+    *e = saved; // a failure may leave anything behind
+    e->steps = steps;
+    return ok;
+}
+
 // The text of a message with {expr} replaced by values.
 static const char *message(Eval *e, Node *n)
 {
@@ -252,40 +271,37 @@ static const char *message(Eval *e, Node *n)
     buf_init(&b, e->arena);
     for (const char *s = n->u.sym; *s; s++) {
         const char *end = *s == '{' ? strchr(s, '}') : NULL;
-        if (!end) {
-            buf_putc(&b, *s);
-            continue;
-        }
-        char *text = arena_strndup(e->arena, s + 1, (size_t)(end - s - 1));
-        Source *src = sources_add(e->lib->sources, "message", text, strlen(text));
-        Diag quiet;
-        diag_init(&quiet, e->arena, e->lib->sources);
-        Node *x = src ? parse_expression(e->arena, e->lib->names, src, &quiet) : NULL;
-        Diag *saved = e->diag;
-        e->diag = &quiet;
-        Value v;
-        if (x && eval_scalar(e, x, &v)) value_print(&v, &b);
-        else buf_append(&b, s, (size_t)(end - s + 1));
-        e->diag = saved;
-        s = end;
+        if (end && message_part(e, arena_strndup(e->arena, s + 1, (size_t)(end - s - 1)), &b))
+            s = end;
+        else buf_putc(&b, *s);
     }
     return buf_text(&b);
+}
+
+bool eval_demand(Eval *e, Loc loc, Value c, const char *text)
+{
+    Node *cond;
+    if (c.kind == V_BOOL) return c.u.i || eval_fail(e, loc, "%s", text);
+    if (!eval_small(e, loc, c) || !eval_node(e, loc, c, &cond)) return false;
+    if (cond->type != DT_BOOL || cond->lanes != 1)
+        return eval_fail(e, loc, "what is required is %s, not a bool", dtypes[cond->type].name);
+    for (int i = 0; i < e->kernel->requirements.n; i++)
+        if (node_equal(e->kernel->requirements.at[i].cond, cond)) return true;
+    Requirement r = {.cond = cond, .message = arena_strdup(e->arena, text), .loc = loc};
+    VEC_PUSH(e->arena, &e->kernel->requirements, r);
+    return true;
 }
 
 bool eval_require(Eval *e, Node *n)
 {
     Value c;
-    Node *m = KID(n, REQUIRE, message), *cond;
+    Node *m = KID(n, REQUIRE, message);
     Stmts *saved = e->out;
     e->out = NULL;
     bool ok = eval_scalar(e, KID(n, REQUIRE, cond), &c);
     e->out = saved;
     if (!ok) return false;
-    if (c.kind == V_BOOL) return c.u.i || eval_fail(e, n->loc, "%s", message(e, m));
-    if (!eval_node(e, n->loc, c, &cond)) return false;
-    Requirement r = {.cond = cond, .message = arena_strdup(e->arena, message(e, m)), .loc = n->loc};
-    VEC_PUSH(e->arena, &e->kernel->requirements, r);
-    return true;
+    return eval_demand(e, n->loc, c, message(e, m));
 }
 
 static bool tune(Eval *e, Node *n)
@@ -330,12 +346,9 @@ static bool scoped(Eval *e, Node *n) // role, one
     return true;
 }
 
-bool eval_stmt(Eval *e, Node *n)
+static bool statement(Eval *e, Node *n)
 {
     Value v;
-    if (++e->steps > EVAL_MAX_STEPS)
-        return eval_fail(e, n->loc, "gave up: this template unfolds to more than %d steps",
-                         EVAL_MAX_STEPS);
     switch (n->kind) {
     case N_SEQ: return eval_stmts(e, n);
     case N_LET: return let(e, n);
@@ -364,4 +377,13 @@ bool eval_stmt(Eval *e, Node *n)
     case N_CONTINUE: return leave(e, n);
     default: return eval_fail(e, n->loc, "'%s' does not stand here", node_info[n->kind].spelling);
     }
+}
+
+bool eval_stmt(Eval *e, Node *n)
+{
+    if (!eval_step(e, n->loc)) return false;
+    e->nesting++;
+    bool ok = statement(e, n);
+    e->nesting--;
+    return ok && !e->broken;
 }

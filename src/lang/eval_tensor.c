@@ -15,7 +15,7 @@ void tensor_describe(const Tensor *t, Buf *out)
 
 static bool check_rank(Eval *e, Loc loc, Sym name, int rank, int n)
 {
-    return n == rank || eval_fail(e, loc, "'%s' has %d axes, the index has %d",
+    return n == rank || eval_fail(e, loc, "'%s' is of rank %d, the index has %d parts",
                                   name ? name : "the tensor", rank, n);
 }
 

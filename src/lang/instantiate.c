@@ -15,7 +15,12 @@ Instance *instance_new(Arena *a, const Library *l, const Target *target, Diag *d
     in->kernel->arena = a;
     in->kernel->target = *target;
     in->eval = NEW(a, Eval);
-    *in->eval = (Eval){.in = in, .arena = a, .lib = l, .diag = d, .kernel = in->kernel};
+    *in->eval = (Eval){.in = in,
+                       .arena = a,
+                       .lib = l,
+                       .diag = d,
+                       .kernel = in->kernel,
+                       .max_steps = EVAL_MAX_STEPS};
     return in;
 }
 
@@ -230,6 +235,7 @@ static bool instantiate(Eval *e, const Instantiation *s, const Epilogue *ep, int
     Kernel *k = e->kernel;
     Env *env = e->env;
     Loc loc = s->decl->loc;
+    e->broken = false;
     e->env = NULL;
     k->template_name = s->decl->u.sym;
     k->loc = loc;
