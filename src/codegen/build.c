@@ -161,9 +161,9 @@ static const char *compile_entry(void *user, Arena *a, const char *dir)
     return why;
 }
 
-static heald_status load(Arena *a, BuiltKernel *b, Error *e)
+heald_status kernel_load(Arena *a, BuiltKernel *b, const char *path, Error *e)
 {
-    heald_status s = module_open(path_join(a, b->dir, "lib.so"), &b->module, e);
+    heald_status s = module_open(path, &b->module, e);
     for (int i = 0; !s && i < b->runtime.nstage; i++) {
         RuntimeStage *stage = &((RuntimeStage *)b->runtime.stage)[i];
         const char *symbol = arena_printf(a, "%s_%s", b->runtime.name, stage->name);
@@ -182,12 +182,13 @@ static heald_status build_c(const Builder *b, Arena *a, Kernel *k, const char *o
         return HEALD_DIAGNOSTIC;
     }
     out->source = buf_text(&text);
+    if (b->source_only) return HEALD_OK;
     const char *key = arena_printf(a, "%s\n// %s\n// %s\n", out->source, b->toolchain->version,
                                    b->toolchain->flags);
     Compile c = {.toolchain = b->toolchain, .source = out->source};
     const char *why = cache_get(b->cache, a, op, key, compile_entry, &c, &out->dir, &out->cached);
     if (why) return error_set(e, HEALD_COMPILE, "%s", why);
-    return load(a, out, e);
+    return kernel_load(a, out, path_join(a, out->dir, "lib.so"), e);
 }
 
 heald_status kernel_build(const Builder *b, Arena *a, Kernel *k, const char *op, BuiltKernel **out,

@@ -10,6 +10,7 @@
 
 typedef struct Builder {
     bool interpret;             // no C: the kernel is run by the device "interp"
+    bool source_only;           // stop at the C text: entry points come by kernel_load
     const Toolchain *toolchain; // for C
     Cache *cache;
     PassOptions passes;
@@ -31,6 +32,9 @@ typedef struct BuiltKernel {
 heald_status kernel_build(const Builder *b, Arena *a, Kernel *k, const char *op, BuiltKernel **out,
                           Diag *d, Error *e);
 void kernel_release(BuiltKernel *k); // NULL is fine
+// Entry points for a kernel that was built with source_only, from a shared object that holds it,
+// perhaps among others.
+heald_status kernel_load(Arena *a, BuiltKernel *k, const char *path, Error *e);
 
 // Sizes over a kernel's dynamic dimensions, for the runtime. False with a diagnostic for what is
 // none.

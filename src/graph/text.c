@@ -4,6 +4,8 @@
 // specialised.
 #include "graph/private.h"
 
+enum { MAX_OPERANDS = 16 };
+
 typedef struct Reader {
     Graph *g;
     Diag *diag;
@@ -19,28 +21,43 @@ static bool fails(Reader *r, Loc loc, const char *fmt, const char *name)
     return false;
 }
 
-// Operands and attributes of a node. A number becomes a constant of the other operand's type.
-static bool operands(Reader *r, Node *const *arg, int n, GraphValue **input, int *ninput,
-                     Map *attrs)
+static int parameter_position(const Node *decl, Sym name)
+{
+    Node *params = KID((Node *)decl, OP, params);
+    for (int i = 0; i < NREST(params); i++)
+        if (REST(params)[i]->u.sym == name) return i;
+    return -1;
+}
+
+// Operands and attributes of a node. A named argument is an attribute, or the operand for the
+// parameter of that name. A number becomes a constant of the other operands' type.
+static bool operands(Reader *r, const Node *decl, Node *const *arg, int n, GraphValue **input,
+                     int *ninput, Map *attrs)
 {
     Arena *a = r->g->arena;
-    Node *numbers[16] = {0};
+    Node *numbers[MAX_OPERANDS] = {0};
     DType type = DT_NONE;
     double x;
     *ninput = 0;
     for (int i = 0; i < n; i++) {
-        if (arg[i]->kind == N_ARG && arg[i]->u.sym[0]) {
+        Node *value = arg[i];
+        int at = *ninput;
+        if (value->kind == N_ARG && value->u.sym[0]) {
+            at = parameter_position(decl, value->u.sym);
+            value = KID(value, ARG, value);
+        }
+        if (at < 0) {
             Value *v = NEW(a, Value);
-            *v = evaluate_expression(a, r->g->library, r->target, KID(arg[i], ARG, value), r->diag);
+            *v = evaluate_expression(a, r->g->library, r->target, value, r->diag);
             if (v->kind == V_NONE) return false;
             map_put(a, attrs, arg[i]->u.sym, v);
             continue;
         }
-        if (*ninput == 16) return fails(r, arg[i]->loc, "more than 16 operands%s", "");
-        if (node_literal(arg[i], &x)) numbers[*ninput] = arg[i];
-        else if (!(input[*ninput] = expression(r, arg[i]))) return false;
-        else if (type == DT_NONE) type = input[*ninput]->type;
-        ++*ninput;
+        if (at >= MAX_OPERANDS) return fails(r, arg[i]->loc, "more than 16 operands%s", "");
+        if (node_literal(value, &x)) numbers[at] = value;
+        else if (!(input[at] = expression(r, value))) return false;
+        else if (type == DT_NONE) type = input[at]->type;
+        if (at >= *ninput) *ninput = at + 1;
     }
     for (int i = 0; i < *ninput; i++) {
         if (!numbers[i]) continue;
@@ -52,29 +69,33 @@ static bool operands(Reader *r, Node *const *arg, int n, GraphValue **input, int
     return true;
 }
 
-static GraphValue *call(Reader *r, Node *n, Sym op)
+// The first noutput results of a call of an op.
+static bool call(Reader *r, Node *n, Sym op, int noutput, GraphValue **output)
 {
-    GraphValue *input[16] = {0}, *output;
+    GraphValue *input[MAX_OPERANDS] = {0};
     Map attrs = {0};
     int ninput;
     bool is_call = n->kind == N_CALL;
     Node *const *arg = is_call ? REST(n) : n->kid;
-    if (!operands(r, arg, is_call ? NREST(n) : (int)n->nkid, input, &ninput, &attrs)) return NULL;
     const Node *decl = map_get(&r->g->library->ops, op);
-    output = graph_value(r->g, op, ninput && input[0] ? input[0]->type : DT_F32, -1, NULL);
+    int narg = is_call ? NREST(n) : (int)n->nkid;
+    if (!operands(r, decl, arg, narg, input, &ninput, &attrs)) return false;
+    for (int i = 0; i < noutput; i++)
+        output[i] = graph_value(r->g, op, ninput && input[0] ? input[0]->type : DT_F32, -1, NULL);
     OpBindings choices = {0};
     VEC_PUSH(r->g->arena, &choices, op_binding(r->g->ops, decl));
-    GraphNode *node = graph_node(r->g, op, op, choices, ninput, input, 1, &output);
+    GraphNode *node = graph_node(r->g, op, op, choices, ninput, input, noutput, output);
     node->attrs = attrs;
-    return output;
+    return true;
 }
 
 static GraphValue *expression(Reader *r, Node *n)
 {
     bool commutes;
     Sym op = node_op(r->g->library, n, &commutes);
-    if (op) return call(r, n, op);
-    GraphValue *v = n->kind == N_NAME ? map_get(&r->values, n->u.sym) : NULL;
+    GraphValue *v;
+    if (op) return call(r, n, op, 1, &v) ? v : NULL;
+    v = n->kind == N_NAME ? map_get(&r->values, n->u.sym) : NULL;
     if (v) return v;
     if (n->kind == N_CALL && n->kid[0]->kind == N_NAME)
         fails(r, n->loc, "there is no op '%s'", n->kid[0]->u.sym);
@@ -83,14 +104,33 @@ static GraphValue *expression(Reader *r, Node *n)
     return NULL;
 }
 
+// (a, b) = op(...): the first results of an op that has several.
+static bool results(Reader *r, Node *names, Node *value)
+{
+    bool commutes;
+    GraphValue *v[MAX_OPERANDS];
+    Sym op = node_op(r->g->library, value, &commutes);
+    if (!op) return fails(r, value->loc, "several names are given to the results of an op%s", "");
+    if (NREST(names) > MAX_OPERANDS) return fails(r, names->loc, "more than 16 results%s", "");
+    for (int i = 0; i < NREST(names); i++)
+        if (REST(names)[i]->kind != N_NAME)
+            return fails(r, REST(names)[i]->loc, "a name is assigned here%s", "");
+    if (!call(r, value, op, NREST(names), v)) return false;
+    for (int i = 0; i < NREST(names); i++)
+        map_put(r->g->arena, &r->values, REST(names)[i]->u.sym, v[i]);
+    return true;
+}
+
 static bool statement(Reader *r, Node *s)
 {
     bool let = s->kind == N_LET;
     if (!let && s->kind != N_ASSIGN)
         return fails(r, s->loc, "a graph's body holds let and assignments%s", "");
     Node *name = let ? KID(s, LET, pattern) : KID(s, ASSIGN, place);
+    Node *value = let ? KID(s, LET, value) : KID(s, ASSIGN, value);
+    if (name->kind == N_TUPLE) return results(r, name, value);
     if (name->kind != N_NAME) return fails(r, s->loc, "a name is assigned here%s", "");
-    GraphValue *v = expression(r, let ? KID(s, LET, value) : KID(s, ASSIGN, value));
+    GraphValue *v = expression(r, value);
     if (v) map_put(r->g->arena, &r->values, name->u.sym, v);
     return v != NULL;
 }
