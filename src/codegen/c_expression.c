@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { IN_RANGE = 1 }; // a flag of copies made here: the result is known to fit
+
 const char *emit_value_type(DType t)
 {
     return emit_is_half(t) ? "float" : dtypes[t].c;
@@ -16,8 +18,20 @@ const char *emit_storage_type(DType t)
     return dtypes[t].c;
 }
 
+// An operand of the operation whose lanes a helper computes one by one.
+static bool lane_operand(Emit *e, const Node *n)
+{
+    for (uint32_t i = 0; e->lane_of && i < e->lane_of->nkid; i++) {
+        if (e->lane_of->kid[i] != n) continue;
+        buf_printf(e->out, n->lanes > 1 ? "%c.v[l]" : "%c", (int)('a' + i));
+        return true;
+    }
+    return false;
+}
+
 void emit_value(Emit *e, const Node *n)
 {
+    if (lane_operand(e, n)) return;
     if (n->lanes > 1)
         emit_vector(e, n);
     else
@@ -26,7 +40,7 @@ void emit_value(Emit *e, const Node *n)
 
 void emit_cannot(Emit *e, const Node *n, const char *what)
 {
-    diag_error(e->diag, n->loc, "%s cannot be expressed in C", what);
+    diag_error(e->diag, n->loc, "%s cannot be expressed in %s", what, e->dialect->name);
     buf_puts(e->out, "0");
 }
 
@@ -56,7 +70,9 @@ static void emit_int(Emit *e, const Node *n)
 static void emit_float(Emit *e, DType t, double v)
 {
     const char *f = t == DT_F64 ? "" : "f";
-    if (isnan(v))
+    if (!isfinite(v) && e->dialect->number)
+        e->dialect->number(e, t, v);
+    else if (isnan(v))
         buf_printf(e->out, "__builtin_nan%s(\"\")", f);
     else if (isinf(v))
         buf_printf(e->out, v < 0 ? "(-__builtin_inf%s())" : "__builtin_inf%s()", f);
@@ -91,10 +107,26 @@ static bool is_narrow_int(DType t)
     return dtype_is_int(t) && dtypes[t].bits < 32;
 }
 
+// Where signed overflow is not defined, what may wrap is computed without sign.
+static bool may_wrap(const Emit *e, const Node *n)
+{
+    bool wraps = n->kind == N_ADD || n->kind == N_SUB || n->kind == N_MUL || n->kind == N_NEG;
+    return wraps && e->dialect->narrow_indices && dtypes[n->type].class == DC_INT &&
+           n->type != DT_I64 && !(n->flags & IN_RANGE);
+}
+
 static void arithmetic(Emit *e, const Node *n)
 {
     DType t = (DType)n->type;
     const char *op = node_info[n->kind].spelling;
+    if (may_wrap(e, n)) {
+        buf_printf(e->out, "(%s)((uint32_t)", dtypes[t].c);
+        emit_scalar(e, n->kid[0]);
+        buf_printf(e->out, " %s (uint32_t)", op);
+        emit_scalar(e, n->kid[1]);
+        buf_putc(e->out, ')');
+        return;
+    }
     if (emit_is_half(t))
         buf_puts(e->out, emit_helper(e, "round", t, 1));
     else if (is_narrow_int(t))
@@ -131,9 +163,12 @@ static void shift(Emit *e, const Node *n)
     call(e, emit_helper(e, n->kind == N_SHL ? "shl" : "shr", (DType)n->type, 1), n);
 }
 
+static bool is_narrow(const Emit *e, const Node *n);
+
 static void emit_cast(Emit *e, const Node *n)
 {
     DType from = (DType)n->kid[0]->type, to = (DType)n->type;
+    if (from == DT_I64 && is_narrow(e, n->kid[0])) from = DT_I32;
     buf_printf(e->out, "%s(", emit_helper2(e, "cast", from, to, 1));
     emit_scalar(e, n->kid[0]);
     buf_putc(e->out, ')');
@@ -173,20 +208,26 @@ static void emit_extract(Emit *e, const Node *n)
 {
     buf_putc(e->out, '(');
     emit_vector(e, n->kid[0]);
-    buf_putc(e->out, '[');
+    buf_puts(e->out, e->dialect->vector ? ".v[" : "[");
     emit_scalar(e, n->kid[1]);
     buf_puts(e->out, n->type == DT_BOOL ? "] != 0)" : "])");
 }
 
 static void prefix(Emit *e, const Node *n, const char *op)
 {
+    if (may_wrap(e, n)) {
+        buf_printf(e->out, "(%s)(0u - (uint32_t)", dtypes[n->type].c);
+        emit_scalar(e, n->kid[0]);
+        buf_putc(e->out, ')');
+        return;
+    }
     if (is_narrow_int((DType)n->type)) buf_printf(e->out, "(%s)", dtypes[n->type].c);
     buf_printf(e->out, "(%s", op);
     emit_scalar(e, n->kid[0]);
     buf_putc(e->out, ')');
 }
 
-void emit_scalar(Emit *e, const Node *n)
+static void expression(Emit *e, const Node *n)
 {
     switch (n->kind) {
     case N_INT: emit_int(e, n); break;
@@ -222,5 +263,89 @@ void emit_scalar(Emit *e, const Node *n)
     case N_BROADCAST: emit_scalar(e, n->kid[0]); break;
     case N_INTRIN: emit_intrinsic(e, n); break;
     default: emit_cannot(e, n, node_info[n->kind].name);
+    }
+}
+
+// ---- indices in 32 bits, where they fit
+
+static bool fits(int64_t lo, int64_t hi)
+{
+    return lo <= hi && lo >= INT32_MIN && hi <= INT32_MAX;
+}
+
+static bool var_is_narrow(const Emit *e, const Var *v)
+{
+    return e->dialect->narrow_indices && v->type == DT_I64 && v->lanes <= 1 && !v->mutable &&
+           fits(v->lo, v->hi);
+}
+
+// Whether the text of n has the type int. What a variable is declared as decides for its reads.
+static bool is_narrow(const Emit *e, const Node *n)
+{
+    int64_t lo, hi;
+    if (!e->dialect->narrow_indices || n->type != DT_I64 || n->lanes > 1) return false;
+    if (n->kind == N_VARREF) return var_is_narrow(e, n->u.var);
+    return node_bounds(n, &lo, &hi) && fits(lo, hi);
+}
+
+const char *emit_var_type(Emit *e, const Var *v)
+{
+    if (v->lanes > 1) return emit_vector_type(e, v->type, v->lanes);
+    return emit_value_type(var_is_narrow(e, v) ? DT_I32 : v->type);
+}
+
+static bool is_arithmetic(NodeKind kind)
+{
+    switch (kind) {
+    case N_ADD:
+    case N_SUB:
+    case N_MUL:
+    case N_DIV:
+    case N_MOD:
+    case N_MIN:
+    case N_MAX:
+    case N_BAND:
+    case N_BOR:
+    case N_BXOR:
+    case N_SHL:
+    case N_SHR:
+    case N_NEG:
+    case N_SELECT: return true;
+    default: return false;
+    }
+}
+
+// Operands that are all int are computed in int if the result fits, and widened first if not.
+static void index_expression(Emit *e, const Node *n)
+{
+    bool narrow = is_narrow(e, n), operands = is_arithmetic((NodeKind)n->kind);
+    uint32_t first = n->kind == N_SELECT;
+    for (uint32_t i = first; operands && i < n->nkid; i++) operands = is_narrow(e, n->kid[i]);
+    if (n->kind == N_INT || n->kind == N_VARREF || (!narrow && !operands)) {
+        expression(e, n);
+    } else if (!operands) {
+        buf_puts(e->out, "(int32_t)");
+        expression(e, n);
+    } else {
+        Node *copy = arena_copy(e->arena, n, sizeof *n + n->nkid * sizeof(Node *));
+        copy->flags = IN_RANGE;
+        if (narrow) copy->type = DT_I32;
+        else copy->kid[first] = node_make(e->arena, N_BITCAST, n->loc, 1, &copy->kid[first]);
+        if (!narrow) copy->kid[first]->type = DT_I64;
+        expression(e, copy);
+    }
+}
+
+void emit_scalar(Emit *e, const Node *n)
+{
+    if (lane_operand(e, n)) return;
+    bool widens = n->kind == N_BITCAST && n->type == DT_I64 && n->kid[0]->type == DT_I64;
+    if (widens) {
+        buf_puts(e->out, "(int64_t)");
+        emit_scalar(e, n->kid[0]);
+    } else if (e->dialect->narrow_indices && n->type == DT_I64 && n->lanes == 1) {
+        index_expression(e, n);
+    } else {
+        expression(e, n);
     }
 }

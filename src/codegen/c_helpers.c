@@ -6,12 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct Helper {
-    const char *name, *types;
-    bool split;
-    const char *result, *parameters, *body;
-} Helper;
-
 static const Helper helper_rows[] = {
 #define HELPER(name, types, split, result, parameters, body) {#name, types, split, result, parameters, body},
 #include "codegen/helpers.def"
@@ -32,17 +26,17 @@ static const struct Native {
 // ---- vector types
 
 // What a vector of t's values is made of, and what it is in memory.
-static DType computed(DType t)
+DType emit_computed(DType t)
 {
     return emit_is_half(t) ? DT_F32 : t == DT_BOOL ? DT_I32 : t;
 }
 
-static DType stored(DType t)
+DType emit_stored(DType t)
 {
     return emit_is_half(t) ? DT_U16 : t == DT_BOOL ? DT_U8 : t;
 }
 
-static bool first_time(Emit *e, const char *name)
+bool emit_first_time(Emit *e, const char *name)
 {
     Sym s = intern(e->names, name);
     if (map_has(&e->seen, s)) return false;
@@ -50,10 +44,13 @@ static bool first_time(Emit *e, const char *name)
     return true;
 }
 
-static const char *plain_vector(Emit *e, DType t, int lanes)
+const char *emit_plain_vector(Emit *e, DType t, int lanes)
 {
     const char *name = arena_printf(e->arena, "%sx%d", dtypes[t].name, lanes);
-    if (first_time(e, name)) {
+    if (!emit_first_time(e, name)) return name;
+    if (e->dialect->vector_type) {
+        e->dialect->vector_type(e, t, lanes, name);
+    } else {
         int size = (int)dtype_size(t);
         buf_printf(&e->helpers, "typedef %s %s __attribute__((vector_size(%d)));\n", dtypes[t].c, name,
                    size * lanes);
@@ -65,7 +62,7 @@ static const char *plain_vector(Emit *e, DType t, int lanes)
 
 const char *emit_vector_type(Emit *e, DType t, int lanes)
 {
-    return plain_vector(e, computed(t), lanes);
+    return emit_plain_vector(e, emit_computed(t), lanes);
 }
 
 // ---- templates
@@ -77,12 +74,13 @@ static char class_letter(DType t)
     return letters[dtypes[t].class];
 }
 
-static const Helper *find_row(const char *name, DType t, int lanes)
+static const Helper *find_row(const Emit *e, const char *name, DType t, int lanes)
 {
     char wanted[3] = {class_letter(t), lanes > 1 ? 'v' : 's', 0};
-    for (size_t i = 0; i < COUNT(helper_rows); i++) {
-        if (!strcmp(helper_rows[i].name, name) && strstr(helper_rows[i].types, wanted))
-            return &helper_rows[i];
+    int own = e->dialect->nhelper;
+    for (int i = 0; i < own + (int)COUNT(helper_rows); i++) {
+        const Helper *h = i < own ? &e->dialect->helpers[i] : &helper_rows[i - own];
+        if (!strcmp(h->name, name) && strstr(h->types, wanted)) return h;
     }
     return NULL;
 }
@@ -91,7 +89,7 @@ static DType signed_like(DType t)
 {
     static const DType by_log[] = {DT_I8, DT_I16, DT_I32, DT_I64};
     int log = 0;
-    for (size_t size = dtype_size(computed(t)); size > 1; size /= 2) log++;
+    for (size_t size = dtype_size(emit_computed(t)); size > 1; size /= 2) log++;
     return by_log[log];
 }
 
@@ -107,14 +105,14 @@ static void placeholder(Emit *e, Buf *out, char c, const char *own, DType t, int
 {
     switch (c) {
     case 'F': buf_puts(out, own); break;
-    case 'T': buf_puts(out, dtypes[computed(t)].c); break;
+    case 'T': buf_puts(out, dtypes[emit_computed(t)].c); break;
     case 'V': buf_puts(out, emit_vector_type(e, t, lanes)); break;
-    case 'K': buf_puts(out, plain_vector(e, signed_like(t), lanes)); break;
-    case 'M': buf_puts(out, plain_vector(e, DT_I32, lanes)); break;
-    case 'X': buf_puts(out, plain_vector(e, DT_I64, lanes)); break;
-    case 'S': buf_puts(out, dtypes[stored(t)].c); break;
-    case 'W': buf_puts(out, plain_vector(e, stored(t), lanes)); break;
-    case 'U': buf_printf(out, "%su", plain_vector(e, stored(t), lanes)); break;
+    case 'K': buf_puts(out, emit_plain_vector(e, signed_like(t), lanes)); break;
+    case 'M': buf_puts(out, emit_plain_vector(e, DT_I32, lanes)); break;
+    case 'X': buf_puts(out, emit_plain_vector(e, DT_I64, lanes)); break;
+    case 'S': buf_puts(out, dtypes[emit_stored(t)].c); break;
+    case 'W': buf_puts(out, emit_plain_vector(e, emit_stored(t), lanes)); break;
+    case 'U': buf_printf(out, "%su", emit_plain_vector(e, emit_stored(t), lanes)); break;
     case 'L': buf_printf(out, "%d", lanes); break;
     case 'B': buf_printf(out, "%d", dtypes[t].bits); break;
     case 'f': buf_puts(out, t == DT_F64 ? "" : "f"); break;
@@ -195,8 +193,10 @@ static const char half_narrow[] =
     "    r.u += __builtin_fabs((double)r.f) > __builtin_fabs(x) ? -1 : 1;\n}\n"
     "return @{round}(r.f);";
 
-static const char *special(const char *body, DType t)
+static const char *special(Emit *e, const char *body, DType t)
 {
+    bool named = body[0] == '@' && body[1] >= 'A' && body[1] <= 'Z';
+    if (named && e->dialect->body) return e->dialect->body(e, body, t);
     if (!strcmp(body, "@HALF_LOAD")) return t == DT_F16 ? half_load_f16 : half_load_bf16;
     if (!strcmp(body, "@HALF_STORE")) return t == DT_F16 ? half_store_f16 : half_store_bf16;
     if (!strcmp(body, "@HALF_NARROW")) return half_narrow;
@@ -214,8 +214,8 @@ static void expand_halves(Emit *e, Buf *out, const Helper *h, DType t, int lanes
     int n = 1;
     for (const char *s = h->parameters; *s; s++) n += *s == ',';
     bool from_memory = strstr(h->parameters, "$W") != NULL;
-    const char *source = from_memory ? plain_vector(e, stored(t), lanes) : wide;
-    const char *source_half = from_memory ? plain_vector(e, stored(t), lanes / 2) : narrow;
+    const char *source = from_memory ? emit_plain_vector(e, emit_stored(t), lanes) : wide;
+    const char *source_half = from_memory ? emit_plain_vector(e, emit_stored(t), lanes / 2) : narrow;
     static const char *const names[] = {"a", "b", "c"};
     for (int i = 0; i < n; i++) {
         const char *last = strrchr(h->parameters, ' ') + 1;
@@ -242,22 +242,23 @@ static const struct Native *find_native(const char *name, DType t, int lanes)
 
 static void expand_body(Emit *e, Buf *out, const Helper *h, const char *own, DType t, int lanes)
 {
-    if (h->split && lanes * (int)dtype_size(computed(t)) > 64) {
+    if (h->split && lanes * (int)dtype_size(emit_computed(t)) > 64) {
         expand_halves(e, out, h, t, lanes);
         return;
     }
-    const struct Native *native = find_native(h->name, t, lanes);
+    bool is_c = e->dialect == &dialect_c;
+    const struct Native *native = is_c ? find_native(h->name, t, lanes) : NULL;
     if (native) {
         if (t == DT_F16) {
-            plain_vector(e, DT_I16, lanes > 1 ? lanes : 8);
-            plain_vector(e, DT_F32, lanes > 1 ? lanes : 4);
+            emit_plain_vector(e, DT_I16, lanes > 1 ? lanes : 8);
+            emit_plain_vector(e, DT_F32, lanes > 1 ? lanes : 4);
         }
         buf_printf(out, "#if %s\n    ", native->condition);
         expand(e, out, native->text, own, t, lanes);
         buf_puts(out, "\n#else\n");
     }
     buf_puts(out, "    ");
-    expand(e, out, special(h->body, t), own, t, lanes);
+    expand(e, out, special(e, h->body, t), own, t, lanes);
     buf_puts(out, native ? "\n#endif\n" : "\n");
 }
 
@@ -265,15 +266,15 @@ const char *emit_helper(Emit *e, const char *name, DType t, int lanes)
 {
     const char *own = lanes > 1 ? arena_printf(e->arena, "h_%s_%sx%d", name, dtypes[t].name, lanes)
                                 : arena_printf(e->arena, "h_%s_%s", name, dtypes[t].name);
-    if (!first_time(e, own)) return own;
-    const Helper *h = find_row(name, t, lanes);
+    if (!emit_first_time(e, own)) return own;
+    const Helper *h = find_row(e, name, t, lanes);
     if (!h) {
         diag_error(e->diag, 0, "%s is not defined on %s", name, dtypes[t].name);
         return own;
     }
     Buf text;
     buf_init(&text, e->arena);
-    buf_puts(&text, "static inline __attribute__((always_inline)) ");
+    buf_printf(&text, "%s ", e->dialect->function);
     expand(e, &text, h->result, own, t, lanes);
     buf_printf(&text, " %s(", own);
     expand(e, &text, h->parameters, own, t, lanes);
@@ -312,6 +313,7 @@ static void wide_int_to_half(Emit *e, Buf *out, DType from, DType to)
 static void cast_body(Emit *e, Buf *out, DType from, DType to)
 {
     bool from_float = dtype_is_float(from);
+    if (e->dialect->cast && e->dialect->cast(e, out, from, to)) return;
     if (to == DT_BOOL)
         buf_puts(out, "    return x != 0;\n");
     else if (from_float && !dtype_is_float(to))
@@ -368,13 +370,12 @@ const char *emit_helper2(Emit *e, const char *name, DType from, DType to, int la
 {
     const char *own = arena_printf(e->arena, "h_%s_%s_%s", name, dtypes[from].name, dtypes[to].name);
     if (lanes > 1) own = arena_printf(e->arena, "%sx%d", own, lanes);
-    if (!first_time(e, own)) return own;
+    if (!emit_first_time(e, own)) return own;
     Buf text;
     buf_init(&text, e->arena);
     const char *result = lanes > 1 ? emit_vector_type(e, to, lanes) : scalar_type(to);
     const char *argument = lanes > 1 ? emit_vector_type(e, from, lanes) : scalar_type(from);
-    buf_printf(&text, "static inline __attribute__((always_inline)) %s %s(%s x)\n{\n", result, own,
-               argument);
+    buf_printf(&text, "%s %s %s(%s x)\n{\n", e->dialect->function, result, own, argument);
     if (lanes > 1)
         vector_cast_body(e, &text, name, from, to, lanes);
     else if (!strcmp(name, "cast"))

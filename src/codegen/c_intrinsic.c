@@ -12,7 +12,7 @@ static void arguments(Emit *e, Node *n)
     }
 }
 
-static void emit_place(Emit *e, Node *ref)
+void emit_place(Emit *e, Node *ref)
 {
     buf_puts(e->out, "&");
     emit_buffer_name(e, ref->u.buf);
@@ -34,7 +34,7 @@ static void emit_atomic(Emit *e, Node *n)
     buf_putc(e->out, ')');
 }
 
-static void quoted(Emit *e, const char *s)
+void emit_quoted(Emit *e, const char *s)
 {
     buf_putc(e->out, '"');
     for (; *s; s++) {
@@ -62,7 +62,7 @@ static void emit_print(Emit *e, Node *n)
         if (i) buf_puts(e->out, "printf(\" \"), ");
         if (x->kind == N_STRING) {
             buf_puts(e->out, "printf(\"%s\", ");
-            quoted(e, x->u.sym);
+            emit_quoted(e, x->u.sym);
         } else {
             bool is_float = dtype_is_float((DType)x->type);
             buf_puts(e->out, is_float ? "printf(\"%.9g\", (double)" : "printf(\"%lld\", (long long)");
@@ -77,16 +77,15 @@ static void emit_asm(Emit *e, Node *n)
 {
     buf_puts(e->out, "__asm__ volatile(");
     if (NREST(n) == 1 && REST(n)[0]->kind == N_STRING)
-        quoted(e, REST(n)[0]->u.sym);
+        emit_quoted(e, REST(n)[0]->u.sym);
     else
         emit_cannot(e, n, "asm with operands");
     buf_putc(e->out, ')');
 }
 
-// The row's text with $0, $1 .. replaced.
-static void emit_text(Emit *e, Node *n)
+void emit_text(Emit *e, Node *n, const char *text)
 {
-    for (const char *s = n->u.intr->c; *s; s++) {
+    for (const char *s = text; *s; s++) {
         if (*s != '$') {
             buf_putc(e->out, *s);
             continue;
@@ -94,14 +93,29 @@ static void emit_text(Emit *e, Node *n)
         s++;
         if (*s == 'f')
             buf_puts(e->out, n->type == DT_F64 ? "" : "f");
+        else if (*s == 'm')
+            e->dialect->warp_mask(e);
         else
             emit_value(e, REST(n)[*s - '0']);
     }
 }
 
+void emit_pure_intrinsic(Emit *e, Node *n)
+{
+    int lanes = NREST(n) ? REST(n)[0]->lanes : 1;
+    DType t = NREST(n) ? (DType)REST(n)[0]->type : (DType)n->type;
+    buf_printf(e->out, "%s(", emit_helper(e, n->u.intr->name, t, lanes));
+    arguments(e, n);
+    buf_putc(e->out, ')');
+}
+
 void emit_intrinsic(Emit *e, const Node *node)
 {
     Node *n = (Node *)node;
+    if (e->dialect->intrinsic) {
+        e->dialect->intrinsic(e, n);
+        return;
+    }
     IntrinsicId id = intrinsic_id(n->u.intr);
     if (id == INTR_ATOMIC_ADD || id == INTR_ATOMIC_MAX || id == INTR_ATOMIC_CAS) {
         emit_atomic(e, n);
@@ -112,13 +126,9 @@ void emit_intrinsic(Emit *e, const Node *node)
     } else if (id == INTR_BARRIER || id == INTR_BARRIER_ID) {
         buf_puts(e->out, "(void)0"); // a block has one thread
     } else if (strchr(n->u.intr->flags, 'P')) {
-        int lanes = NREST(n) ? REST(n)[0]->lanes : 1;
-        DType t = NREST(n) ? (DType)REST(n)[0]->type : (DType)n->type;
-        buf_printf(e->out, "%s(", emit_helper(e, n->u.intr->name, t, lanes));
-        arguments(e, n);
-        buf_putc(e->out, ')');
+        emit_pure_intrinsic(e, n);
     } else if (n->u.intr->c[0] && n->u.intr->c[0] != '@') {
-        emit_text(e, n);
+        emit_text(e, n, n->u.intr->c);
     } else {
         diag_error(e->diag, n->loc, "%s does not exist on the CPU", n->u.intr->name);
         buf_putc(e->out, '0');

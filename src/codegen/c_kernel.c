@@ -2,6 +2,8 @@
 // A lowered kernel as a C file: a function for each stage that runs a range of blocks.
 #include "codegen/emit.h"
 
+const Dialect dialect_c = {.name = "C", .function = "static inline __attribute__((always_inline))"};
+
 // ---- memory
 
 static bool aliased(const Kernel *k, const Buffer *b)
@@ -144,7 +146,7 @@ bool codegen_c(const Kernel *k, const Sources *lines, Buf *out, Diag *d)
     int before = d->nerror;
     Buf text;
     buf_init(&text, k->arena);
-    Emit e = {.arena = k->arena, .kernel = k, .lines = lines, .diag = d, .out = &text};
+    Emit e = {.dialect = &dialect_c, .arena = k->arena, .kernel = k, .lines = lines, .diag = d, .out = &text};
     buf_init(&e.helpers, k->arena);
     e.names = interner_new(k->arena);
     for (int i = 0; i < k->stages.n; i++) {

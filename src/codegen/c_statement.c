@@ -32,21 +32,13 @@ static void line_directive(Emit *e, Loc loc)
     if (p.source) buf_printf(e->out, "#line %d \"%s\"\n", p.line, p.source->name);
 }
 
-static void start(Emit *e, const Node *n)
+void emit_start(Emit *e, const Node *n)
 {
     line_directive(e, n->loc);
     buf_printf(e->out, "%*s", 4 * e->indent, "");
 }
 
-static void var_type(Emit *e, const Var *v)
-{
-    if (v->lanes > 1)
-        buf_puts(e->out, emit_vector_type(e, v->type, v->lanes));
-    else
-        buf_puts(e->out, emit_value_type(v->type));
-}
-
-static void block(Emit *e, const Node *n)
+void emit_block(Emit *e, const Node *n)
 {
     buf_puts(e->out, "{\n");
     e->indent++;
@@ -61,9 +53,9 @@ static void block(Emit *e, const Node *n)
 
 static void emit_define(Emit *e, const Node *n)
 {
-    start(e, n);
+    emit_start(e, n);
     if (n->kind == N_DEFINE) buf_puts(e->out, "const ");
-    var_type(e, n->u.var);
+    buf_puts(e->out, emit_var_type(e, n->u.var));
     buf_putc(e->out, ' ');
     emit_var_name(e, n->u.var);
     if (n->kid[0]) {
@@ -75,7 +67,7 @@ static void emit_define(Emit *e, const Node *n)
 
 static void emit_set(Emit *e, const Node *n)
 {
-    start(e, n);
+    emit_start(e, n);
     emit_var_name(e, n->u.var);
     buf_puts(e->out, " = ");
     emit_value(e, n->kid[0]);
@@ -101,12 +93,12 @@ static void emit_alloc(Emit *e, Node *n)
         return;
     }
     long long size = (long long)max_i64(b->extent[0]->u.i, 1);
-    start(e, n);
+    emit_start(e, n);
     buf_printf(e->out, "%s ", emit_storage_type(b->type));
     emit_buffer_name(e, b);
     buf_printf(e->out, "[%lld] __attribute__((aligned(64)));\n", size);
     if (!KID(n, ALLOC, init)) return;
-    start(e, n);
+    emit_start(e, n);
     buf_printf(e->out, "for (int64_t i = 0; i < %lld; ++i) ", size);
     emit_buffer_name(e, b);
     buf_puts(e->out, "[i] = ");
@@ -116,7 +108,7 @@ static void emit_alloc(Emit *e, Node *n)
 
 static void emit_store(Emit *e, Node *n)
 {
-    start(e, n);
+    emit_start(e, n);
     if (REST(n)[0]->lanes > 1 || KID(n, STORE, value)->lanes > 1) {
         emit_vector_store(e, n);
     } else {
@@ -131,9 +123,9 @@ static void emit_store(Emit *e, Node *n)
 
 static void emit_loop(Emit *e, Node *n)
 {
-    const char *type = emit_value_type(n->u.var->type);
+    const char *type = emit_var_type(e, n->u.var);
     const Node *hi = KID(n, LOOP, hi);
-    start(e, n);
+    emit_start(e, n);
     buf_printf(e->out, "for (%s ", type);
     emit_var_name(e, n->u.var);
     buf_puts(e->out, " = ");
@@ -156,37 +148,37 @@ static void emit_loop(Emit *e, Node *n)
     buf_puts(e->out, "; ++");
     emit_var_name(e, n->u.var);
     buf_puts(e->out, ") ");
-    block(e, KID(n, LOOP, body));
+    emit_block(e, KID(n, LOOP, body));
     buf_putc(e->out, '\n');
 }
 
 static void emit_if(Emit *e, Node *n)
 {
-    start(e, n);
+    emit_start(e, n);
     buf_puts(e->out, "if (");
     emit_scalar(e, KID(n, IF, cond));
     buf_puts(e->out, ") ");
-    block(e, KID(n, IF, then));
+    emit_block(e, KID(n, IF, then));
     if (KID(n, IF, other)) {
         buf_puts(e->out, " else ");
-        block(e, KID(n, IF, other));
+        emit_block(e, KID(n, IF, other));
     }
     buf_putc(e->out, '\n');
 }
 
 static void emit_while(Emit *e, Node *n)
 {
-    start(e, n);
+    emit_start(e, n);
     buf_puts(e->out, "while (");
     emit_scalar(e, KID(n, WHILE, cond));
     buf_puts(e->out, ") ");
-    block(e, KID(n, WHILE, body));
+    emit_block(e, KID(n, WHILE, body));
     buf_putc(e->out, '\n');
 }
 
 static void emit_check(Emit *e, Node *n)
 {
-    start(e, n);
+    emit_start(e, n);
     buf_puts(e->out, "if (!");
     emit_scalar(e, KID(n, CHECK, cond));
     buf_printf(e->out, ") return %d;\n", ++e->nchecks);
@@ -194,17 +186,18 @@ static void emit_check(Emit *e, Node *n)
 
 static void word(Emit *e, const Node *n, const char *text)
 {
-    start(e, n);
+    emit_start(e, n);
     buf_printf(e->out, "%s;\n", text);
 }
 
 void emit_statement(Emit *e, const Node *statement)
 {
     Node *n = (Node *)statement; // KID hands out assignable children; nothing is assigned here
+    if (e->dialect->statement && e->dialect->statement(e, n)) return;
     switch (n->kind) {
     case N_SEQ:
-        start(e, n);
-        block(e, n);
+        emit_start(e, n);
+        emit_block(e, n);
         buf_putc(e->out, '\n');
         break;
     case N_DEFINE:
@@ -219,15 +212,15 @@ void emit_statement(Emit *e, const Node *statement)
     case N_CONTINUE: word(e, n, "continue"); break;
     case N_ONE: emit_statement(e, KID(n, ONE, body)); break;
     case N_ROLE: // a block of one thread has one role, the one that holds
-        start(e, n);
+        emit_start(e, n);
         buf_puts(e->out, "if (");
         emit_scalar(e, KID(n, ROLE, cond));
         buf_puts(e->out, ") ");
-        block(e, KID(n, ROLE, body));
+        emit_block(e, KID(n, ROLE, body));
         buf_putc(e->out, '\n');
         break;
     case N_EVAL:
-        start(e, n);
+        emit_start(e, n);
         emit_value(e, KID(n, EVAL, a));
         buf_puts(e->out, ";\n");
         break;

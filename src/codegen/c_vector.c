@@ -197,6 +197,10 @@ static const Node *store_mask(Node **index)
 
 void emit_vector_store(Emit *e, const Node *statement)
 {
+    if (e->dialect->vector_store) {
+        e->dialect->vector_store(e, statement);
+        return;
+    }
     Node *n = (Node *)statement, *index = REST(n)[0], *lo = NULL, *hi = NULL;
     const Node *mask = store_mask(&index), *value = KID(n, STORE, value);
     DType t = n->u.buf->type;
@@ -380,6 +384,10 @@ static void vector_unary(Emit *e, const Node *n, const char *op)
 
 void emit_vector(Emit *e, const Node *n)
 {
+    if (e->dialect->vector) {
+        e->dialect->vector(e, n);
+        return;
+    }
     DType from = n->nkid ? (DType)n->kid[0]->type : DT_NONE;
     switch (n->kind) {
     case N_BROADCAST: vector_constant(e, n); break;

@@ -1,13 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
-// Printing lowered kernel IR as C. Text goes to `out`; small functions and types that the text uses
-// are collected in `helpers`, each once, in the order of first use, so that generated files include
-// nothing but <stdint.h>.
+// Printing lowered kernel IR as C or CUDA C. Text goes to `out`; small functions and types that the
+// text uses are collected in `helpers`, each once, in the order of first use, so that generated
+// files include nothing but <stdint.h>. What the two languages write differently is in a Dialect.
 #ifndef HEALD_CODEGEN_EMIT_H
 #define HEALD_CODEGEN_EMIT_H
 
 #include "codegen/codegen.h"
 
-typedef struct Emit {
+typedef struct Emit Emit;
+
+typedef struct Helper { // see helpers.def
+    const char *name, *types;
+    bool split;
+    const char *result, *parameters, *body;
+} Helper;
+
+typedef struct Dialect {
+    const char *name;     // "C", in messages
+    const char *function; // what the definition of a helper starts with
+    const Helper *helpers; // rows that go before those of helpers.def
+    int nhelper;
+    // Indices that are known to fit 32 bits are computed and kept in int.
+    bool narrow_indices;
+    void (*number)(Emit *e, DType t, double v);            // a constant that is NaN or infinite
+    const char *(*body)(Emit *e, const char *what, DType t); // of helpers whose row says @WHAT
+    bool (*cast)(Emit *e, Buf *out, DType from, DType to); // body of a cast; false: as in C
+    void (*vector_type)(Emit *e, DType t, int lanes, const char *name);
+    void (*vector)(Emit *e, const Node *n);
+    void (*vector_store)(Emit *e, const Node *n);
+    void (*intrinsic)(Emit *e, const Node *n);
+    bool (*statement)(Emit *e, const Node *n); // false: as in C
+    void (*warp_mask)(Emit *e);                // a bit for each thread of one's own warp
+} Dialect;
+extern const Dialect dialect_c, dialect_cuda;
+
+struct Emit {
+    const Dialect *dialect;
     Arena *arena;
     const Kernel *kernel;
     const Stage *stage;
@@ -18,13 +46,17 @@ typedef struct Emit {
     Interner *names;
     Map seen;              // names of helpers written
     const Node *mask;      // condition that loads are under; NULL: all lanes
+    const Node *lane_of;   // CUDA: its operands are written as one lane of a, b and c
+    struct CudaState *cuda; // NULL in C
     int indent;
     int nchecks;
     Loc last_line;
-} Emit;
+};
 
 // ---- statements (c_statement.c)
 void emit_statement(Emit *e, const Node *n);
+void emit_block(Emit *e, const Node *n);  // in braces, on the line that has begun
+void emit_start(Emit *e, const Node *n);  // a new line
 void emit_buffer_name(Emit *e, const Buffer *b);
 void emit_var_name(Emit *e, const Var *v);
 
@@ -34,11 +66,16 @@ void emit_vector(Emit *e, const Node *n);   // more (c_vector.c)
 void emit_value(Emit *e, const Node *n);    // either
 void emit_vector_store(Emit *e, const Node *n);
 void emit_intrinsic(Emit *e, const Node *n);                       // pure or with effect
+void emit_pure_intrinsic(Emit *e, Node *n);                        // by a helper
+void emit_place(Emit *e, Node *ref);                               // its address
+void emit_text(Emit *e, Node *n, const char *text);                // $0, $1 .. replaced
+void emit_quoted(Emit *e, const char *text);
 void emit_cannot(Emit *e, const Node *n, const char *what);
 
 // The value of element type t as C computes it: f16 and bf16 in float, bool as int.
 const char *emit_value_type(DType t);
 const char *emit_storage_type(DType t);
+const char *emit_var_type(Emit *e, const Var *v);
 static inline bool emit_is_half(DType t) { return t == DT_F16 || t == DT_BF16; }
 
 // ---- helpers (c_helpers.c): each returns the name, having written the definition if it is new
@@ -46,6 +83,11 @@ static inline bool emit_is_half(DType t) { return t == DT_F16 || t == DT_BF16; }
 const char *emit_helper(Emit *e, const char *name, DType t, int lanes);
 // One for a pair of types: h_NAME_FROM_TO.
 const char *emit_helper2(Emit *e, const char *name, DType from, DType to, int lanes);
+// The name of a helper that is written elsewhere: true the first time.
+bool emit_first_time(Emit *e, const char *name);
+DType emit_computed(DType t); // what an element is in registers: f32 for halves, i32 for bool
+DType emit_stored(DType t);   // in memory
+const char *emit_plain_vector(Emit *e, DType t, int lanes); // of t itself
 // The vector type of L elements stored or computed as t: "f32x16".
 const char *emit_vector_type(Emit *e, DType t, int lanes);
 
