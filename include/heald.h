@@ -158,6 +158,47 @@ HEALD_API const int64_t *heald_tensor_dims(const heald_tensor *t); // (rank), li
 HEALD_API void *heald_tensor_data(const heald_tensor *t);
 HEALD_API size_t heald_tensor_bytes(const heald_tensor *t); // of all elements
 
+// From a .npy, .npz (with one array) or .pb (ONNX TensorProto) file, by its name. Needs the context
+// for messages only.
+HEALD_API heald_status heald_tensor_read(heald_context *ctx, const char *path, heald_tensor **out);
+HEALD_API heald_status heald_tensor_write_npy(heald_context *ctx, const char *path,
+                                              const heald_tensor *t);
+
+// Models.
+
+typedef struct heald_model heald_model;
+
+typedef struct heald_value_info {
+    const char *name;
+    heald_dtype dtype;
+    int rank;            // -1: not known before the model runs
+    const int64_t *dims; // (rank), -1: not known, or chosen by the caller
+    const char *const *dim_names; // (rank), "batch"; NULL where an extent is known or has no name
+} heald_value_info; // lives as long as the model
+
+// Reads an ONNX model; external data is looked for beside the file. Operators that are not known are
+// reported all at once. What is in memory must stay there as long as the model.
+HEALD_API heald_status heald_model_load_onnx(heald_context *ctx, const char *path,
+                                             heald_model **out);
+HEALD_API heald_status heald_model_load_onnx_memory(heald_context *ctx, const char *name,
+                                                    const void *data, size_t size,
+                                                    heald_model **out);
+HEALD_API void heald_model_destroy(heald_model *m); // NULL is fine
+
+HEALD_API int heald_model_input_count(const heald_model *m); // initialisers are no inputs
+HEALD_API int heald_model_output_count(const heald_model *m);
+HEALD_API const heald_value_info *heald_model_input(const heald_model *m, int i);   // NULL: no such
+HEALD_API const heald_value_info *heald_model_output(const heald_model *m, int i);
+
+// Compiles the model for the shapes of these inputs, as the first run with them would. Where shapes
+// inside the model depend on the elements of an input, it is compiled for these elements too.
+HEALD_API heald_status heald_model_prepare(heald_model *m, heald_tensor *const *inputs);
+
+// Runs the model. inputs: one for each, in order. outputs: tensors of the caller of the right type
+// and shape, or NULLs, which become tensors of the caller's after a success.
+HEALD_API heald_status heald_model_run(heald_model *m, heald_tensor *const *inputs,
+                                       heald_tensor **outputs);
+
 #ifdef __cplusplus
 }
 #endif

@@ -83,6 +83,15 @@ int cli_diagnostics(Cli *c, const Diag *d)
     return EXIT_ERROR;
 }
 
+// Kernels are compiled by several threads.
+static void show_progress(void *user, int64_t done, int64_t total, const char *what)
+{
+    Cli *c = user;
+    pthread_mutex_lock(&c->progress_lock);
+    progress_show(c, done, total, what);
+    pthread_mutex_unlock(&c->progress_lock);
+}
+
 heald_context *cli_context(Cli *c)
 {
     if (c->context) return c->context;
@@ -100,7 +109,8 @@ heald_context *cli_context(Cli *c)
                                                     .threads = (int)threads,
                                                     .search_space = (int)space,
                                                     .cache_dir = cli_text(c, OPT_CACHE_DIR),
-                                                    .library_path = cli_text(c, OPT_PATH));
+                                                    .library_path = cli_text(c, OPT_PATH),
+                                                    .progress = show_progress, .user = c);
     if (heald_context_create(HEALD_VERSION, &o, &c->context) == HEALD_OK) return c->context;
     if (c->context) cli_context_error(c);
     else cli_error(c, "out of memory");

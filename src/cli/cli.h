@@ -7,6 +7,8 @@
 #include "api/context.h"
 #include "cli/options.h"
 
+#include <pthread.h>
+
 enum { EXIT_DONE = 0, EXIT_CHECK_FAILED = 1, EXIT_ERROR = 2 };
 
 typedef struct Cli {
@@ -18,6 +20,7 @@ typedef struct Cli {
     heald_context *context; // made by cli_context
     bool progress_shown;    // a line of progress is on the terminal
     int64_t progress_start_ns;
+    pthread_mutex_t progress_lock;
 } Cli;
 
 // "heald: error: ..." and always EXIT_ERROR.

@@ -197,7 +197,7 @@ static int run(Cli *c, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    Cli c = {0};
+    Cli c = {.progress_lock = PTHREAD_MUTEX_INITIALIZER};
     jmp_buf nomem;
     c.arena.nomem = &nomem;
     if (setjmp(nomem)) {

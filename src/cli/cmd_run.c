@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// heald run: a model on files, pictures or random data.
+#include "base/os.h"
+#include "cli/model_job.h"
+#include "runtime/tensor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_RUNS = 100000 };
+
+static const char *file_name(Arena *a, const char *output)
+{
+    char *name = arena_strdup(a, *output ? output : "output");
+    for (char *s = name; *s; s++)
+        if (*s == '/' || *s == ':' || *s == '\\') *s = '_';
+    return name;
+}
+
+static int write_output(ModelJob *j, int i, const char *dir)
+{
+    Cli *c = j->cli;
+    const char *name = file_name(&c->arena, heald_model_output(j->model, i)->name);
+    const char *base = path_join(&c->arena, dir, name);
+    const char *npy = arena_printf(&c->arena, "%s.npy", base);
+    if (heald_tensor_write_npy(c->context, npy, j->output[i])) return cli_context_error(c);
+    printf("  %s", npy);
+    if (j->picture.width && tensor_is_image(j->output[i])) {
+        const char *png = arena_printf(&c->arena, "%s.png", base);
+        Image im = image_from_tensor(&c->arena, j->output[i], &j->picture);
+        const char *why = image_write(&c->arena, png, &im);
+        if (why) return cli_error(c, "%s", why);
+        printf(", %s", png);
+    }
+    return EXIT_DONE;
+}
+
+static void print_values(const heald_tensor *t)
+{
+    enum { SHOWN = 6 };
+    for (int64_t k = 0; k < t->nelem && k < SHOWN; k++)
+        printf(" %.6g", dtype_load_f64(t->dtype, (char *)t->data + (size_t)k * dtype_size(t->dtype)));
+    printf("%s", t->nelem > SHOWN ? " ..." : "");
+}
+
+static int print_results(ModelJob *j)
+{
+    Cli *c = j->cli;
+    const char *dir = cli_text(c, OPT_OUTPUT_DIR);
+    const char *why = dir ? dir_make(&c->arena, dir) : NULL;
+    if (why) return cli_error(c, "%s", why);
+    for (int i = 0; i < j->ninput; i++)
+        printf("input   %s: %s  %s\n", heald_model_input(j->model, i)->name,
+               tensor_text(&c->arena, j->input[i]), j->source[i] ? j->source[i] : "random");
+    for (int i = 0; i < j->noutput; i++) {
+        printf("output  %s: %s ", heald_model_output(j->model, i)->name,
+               tensor_text(&c->arena, j->output[i]));
+        int status = EXIT_DONE;
+        if (dir) status = write_output(j, i, dir);
+        else print_values(j->output[i]);
+        printf("\n");
+        if (status) return status;
+    }
+    return EXIT_DONE;
+}
+
+static int by_value(const void *x, const void *y)
+{
+    int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
+    return (a > b) - (a < b);
+}
+
+static int run_all(ModelJob *j, int64_t n)
+{
+    Cli *c = j->cli;
+    int64_t start = clock_ns();
+    if (heald_model_prepare(j->model, j->input)) return cli_context_error(c);
+    progress_clear(c);
+    double compile_s = (double)(clock_ns() - start) * 1e-9;
+    int64_t *ns = NEW_ARRAY(&c->arena, int64_t, n);
+    for (int64_t i = 0; i < n; i++) {
+        start = clock_ns();
+        if (heald_model_run(j->model, j->input, j->output)) return cli_context_error(c);
+        ns[i] = clock_ns() - start;
+    }
+    qsort(ns, (size_t)n, sizeof *ns, by_value);
+    int status = print_results(j);
+    const CompiledModel *m = model_current(j->model)->compiled;
+    if (status || cli_has(c, OPT_QUIET)) return status;
+    printf("%d kernels, %d of them from the cache, ready in %.2f s; ", m->kernels.n, m->ncached,
+           compile_s);
+    if (n == 1) printf("ran in %.3f ms\n", (double)ns[0] * 1e-6);
+    else printf("median of %lld runs %.3f ms\n", (long long)n, (double)ns[n / 2] * 1e-6);
+    return EXIT_DONE;
+}
+
+int cmd_run(Cli *c)
+{
+    int64_t n = 1;
+    if (cli_has(c, OPT_REPEAT) && !cli_int(c, OPT_REPEAT, 1, MAX_RUNS, &n)) return EXIT_ERROR;
+    ModelJob j;
+    int status = model_open(c, &j);
+    if (!status) status = model_take_inputs(&j);
+    if (!status) status = run_all(&j, n);
+    model_close(&j);
+    return status;
+}

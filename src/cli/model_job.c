@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models of the command line and their inputs.
+#include "cli/model_job.h"
+
+#include "base/os.h"
+#include "judge/data.h"
+#include "judge/script.h"
+#include "runtime/tensor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *tensor_text(Arena *a, const heald_tensor *t)
+{
+    char text[256];
+    return arena_strdup(a, shape_format(text, sizeof text, t->dtype, t->rank, t->dims));
+}
+
+int model_open(Cli *c, ModelJob *j)
+{
+    *j = (ModelJob){.cli = c, .path = c->operand[0]};
+    if (path_is_dir(j->path)) j->path = path_join(&c->arena, j->path, "model.onnx");
+    if (!cli_context(c)) return EXIT_ERROR;
+    if (heald_model_load_onnx(c->context, j->path, &j->model)) return cli_context_error(c);
+    j->ninput = heald_model_input_count(j->model);
+    j->noutput = heald_model_output_count(j->model);
+    j->input = NEW_ARRAY(&c->arena, heald_tensor *, j->ninput);
+    j->output = NEW_ARRAY(&c->arena, heald_tensor *, j->noutput);
+    j->source = NEW_ARRAY(&c->arena, const char *, j->ninput);
+    return EXIT_DONE;
+}
+
+void model_close(ModelJob *j)
+{
+    for (int i = 0; i < j->ninput; i++) heald_tensor_release(j->input[i]);
+    for (int i = 0; i < j->noutput; i++) heald_tensor_release(j->output[i]);
+    heald_model_destroy(j->model);
+}
+
+// ---- pictures
+
+static bool scale_numbers(Cli *c, OptionId id, double *out)
+{
+    const char *s = cli_text(c, id);
+    for (int i = 0; s && i < 3; i++) {
+        char *end;
+        out[i] = strtod(s, &end);
+        bool good = end != s && (*end == ',' || !*end) && (id != OPT_STD || out[i] != 0);
+        if (!good || (*end && i == 2)) {
+            cli_error(c, "--%s %s: one number, or three separated by ',', are needed",
+                      option_info[id].name, cli_text(c, id));
+            return false;
+        }
+        if (*end) s = end + 1;
+    }
+    return true;
+}
+
+static int take_picture(ModelJob *j, int i, const char *path)
+{
+    Cli *c = j->cli;
+    ImageScale scale = {{0, 0, 0}, {1, 1, 1}};
+    if (!scale_numbers(c, OPT_MEAN, scale.mean) || !scale_numbers(c, OPT_STD, scale.std))
+        return EXIT_ERROR;
+    const char *why = image_read(&c->arena, path, &j->picture);
+    if (why) return cli_error(c, "%s", why);
+    why = image_to_tensor(&c->arena, &j->picture, &scale, heald_model_input(j->model, i),
+                          &j->input[i]);
+    return why ? cli_error(c, "%s: %s", path, why) : EXIT_DONE;
+}
+
+// ---- files and random data
+
+static bool has_suffix(const char *text, const char *suffix)
+{
+    size_t n = strlen(text), m = strlen(suffix);
+    return n >= m && !strcmp(text + n - m, suffix);
+}
+
+static int take_file(ModelJob *j, const char *text)
+{
+    Cli *c = j->cli;
+    const char *name, *path;
+    if (!cli_pair(c, OPT_INPUT, text, &name, &path)) return EXIT_ERROR;
+    Buf names;
+    buf_init(&names, &c->arena);
+    int i = 0;
+    for (; i < j->ninput; i++) {
+        const char *known = heald_model_input(j->model, i)->name;
+        if (!strcmp(known, name)) break;
+        buf_printf(&names, "%s%s", i ? ", " : "", known);
+    }
+    if (i == j->ninput) {
+        return cli_error(c, "%s has no input '%s'; its inputs are: %s", j->path, name,
+                         buf_text(&names));
+    }
+    heald_tensor_release(j->input[i]);
+    j->input[i] = NULL;
+    j->source[i] = path;
+    if (has_suffix(path, ".png")) return take_picture(j, i, path);
+    return heald_tensor_read(c->context, path, &j->input[i]) ? cli_context_error(c) : EXIT_DONE;
+}
+
+// The extent of an axis that the model leaves open: by name from --shape, otherwise 1.
+static int64_t open_extent(ModelJob *j, const ScriptOptions *o, Interner *names, const char *name)
+{
+    const Value *v = name ? map_get(&o->shape, intern(names, name)) : NULL;
+    if (v && v->kind == V_INT) return v->u.i;
+    if (name) cli_verbose(j->cli, "dimension '%s' is taken as 1; --shape %s=N changes it", name, name);
+    return 1;
+}
+
+static int take_random(ModelJob *j, int i, const ScriptOptions *o, Interner *names, Random *r)
+{
+    const heald_value_info *v = heald_model_input(j->model, i);
+    Cli *c = j->cli;
+    int64_t dims[HEALD_MAX_RANK];
+    if (v->rank < 0) return cli_error(c, "input '%s' has no known rank: give it by --input", v->name);
+    for (int k = 0; k < v->rank; k++)
+        dims[k] = v->dims[k] >= 0 ? v->dims[k] : open_extent(j, o, names, v->dim_names[k]);
+    if (heald_tensor_create(v->dtype, v->rank, dims, &j->input[i]))
+        return cli_error(c, "input '%s' is too large", v->name);
+    heald_tensor *t = j->input[i];
+    random_fill(r, t->dtype, t->data, t->nelem, false);
+    // Integers are often indices or masks: 0 and 1 are right for both.
+    for (int64_t k = 0; dtype_is_int(t->dtype) && k < t->nelem; k++) {
+        char *at = (char *)t->data + (size_t)k * dtype_size(t->dtype);
+        dtype_store_i64(t->dtype, at, dtype_load_i64(t->dtype, at) & 1);
+    }
+    return EXIT_DONE;
+}
+
+int model_take_inputs(ModelJob *j)
+{
+    Cli *c = j->cli;
+    int64_t seed;
+    if (!cli_int(c, OPT_SEED, 0, INT64_MAX, &seed)) return EXIT_ERROR;
+    Interner *names = interner_new(&c->arena);
+    ScriptOptions o = {0};
+    for (int i = 0; i < c->options.all[OPT_SHAPE].n; i++) {
+        const char *why =
+            script_parse_shape(&o, &c->arena, names, c->options.all[OPT_SHAPE].at[i]);
+        if (why) return cli_error(c, "--shape: %s", why);
+    }
+    for (int i = 0; i < c->options.all[OPT_INPUT].n; i++)
+        if (take_file(j, c->options.all[OPT_INPUT].at[i])) return EXIT_ERROR;
+    Random r = {(uint64_t)seed};
+    for (int i = 0; i < j->ninput; i++)
+        if (!j->input[i] && take_random(j, i, &o, names, &r)) return EXIT_ERROR;
+    return EXIT_DONE;
+}

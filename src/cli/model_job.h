@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the commands on models share: finding the model, its inputs from files or at random.
+#ifndef HEALD_CLI_MODEL_JOB_H
+#define HEALD_CLI_MODEL_JOB_H
+
+#include "api/model.h"
+#include "cli/cli.h"
+#include "cli/image.h"
+
+typedef struct ModelJob {
+    Cli *cli;
+    heald_model *model;
+    const char *path; // of the .onnx file
+    int ninput, noutput;
+    heald_tensor **input;  // (ninput), NULL until given
+    heald_tensor **output; // (noutput), NULL until run
+    const char **source;   // (ninput) file of an input, or NULL
+    Image picture;         // the last picture given; width 0: none
+} ModelJob;
+
+// Loads the model of the operand: a .onnx file, or a folder with model.onnx. Exit status; call
+// model_close in any case.
+int model_open(Cli *c, ModelJob *j);
+void model_close(ModelJob *j);
+
+// Inputs from --input, the others random. Exit status.
+int model_take_inputs(ModelJob *j);
+
+// "f32[1, 3]"
+const char *tensor_text(Arena *a, const heald_tensor *t);
+
+#endif
