@@ -215,7 +215,7 @@ static void emit_block_var(Emit *e, int axis)
     } else if (!e->cuda->stage.linear_grid) {
         buf_printf(e->out, "blockIdx.%c;\n", "xyz"[axis]);
     } else {
-        buf_puts(e->out, "(int64_t)blockIdx.x");
+        buf_puts(e->out, "(int32_t)blockIdx.x");
         for (int i = axis + 1; i < s->ngrid; i++) {
             buf_puts(e->out, " / ");
             emit_scalar(e, s->grid[i]);

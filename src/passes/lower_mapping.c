@@ -139,21 +139,29 @@ static Node *guard_worker(Arena *a, Node *worker, int64_t n, Loc loc, Node *body
     return body;
 }
 
-static Node *lower(PassContext *c, Node *n)
+typedef struct Lower {
+    PassContext *c;
+    Map plain;    // of owner_access
+    Map index_of; // Var of a mapping loop -> its value
+} Lower;
+
+static Node *visit(void *user, Node *n);
+
+static Node *lower(Lower *w, Node *n)
 {
-    Kernel *k = c->kernel;
+    Kernel *k = w->c->kernel;
     Arena *a = k->arena;
-    Node *index[MAPPING_MAX_RANK], *worker = KID(n, MAPFOR, worker);
+    Node *index[MAPPING_MAX_RANK], *worker = visit(w, KID(n, MAPFOR, worker));
     Statements body = {.arena = a};
     if (worker->kind != N_VARREF && worker->kind != N_INT) {
-        Var *w = kernel_var(k, "w", DT_I64, false);
-        bounds_define(w, worker);
-        statements_add(&body, make_define(a, n->loc, w, worker));
-        worker = node_var(a, n->loc, w);
+        Var *v = kernel_var(k, "w", DT_I64, false);
+        bounds_define(v, worker);
+        statements_add(&body, make_define(a, n->loc, v, worker));
+        worker = node_var(a, n->loc, v);
     }
     Nest nest = {.kernel = k};
     if (!nest_build(&nest, n->u.map, worker, index)) {
-        diag_error(c->diag, n->loc, "this mapping has more than %d repeated dimensions",
+        diag_error(w->c->diag, n->loc, "this mapping has more than %d repeated dimensions",
                    (int)COUNT(nest.loop));
         return n;
     }
@@ -162,8 +170,9 @@ static Node *lower(PassContext *c, Node *n)
         Var *v = REST(n)[i]->u.var;
         bounds_define(v, index[i]);
         statements_add(&inside, make_define(a, n->loc, v, index[i]));
+        map_put(a, &w->index_of, v, index[i]);
     }
-    statements_add(&inside, KID(n, MAPFOR, body));
+    statements_add(&inside, visit(w, KID(n, MAPFOR, body)));
     Node *loops = nest_wrap(&nest, n->loc, statements_seq(&inside, n->loc));
     statements_add(&body, guard_worker(a, worker, n->u.map->nworker, n->loc, loops));
     return statements_seq(&body, n->loc);
@@ -171,14 +180,15 @@ static Node *lower(PassContext *c, Node *n)
 
 static Node *visit(void *user, Node *n)
 {
-    PassContext *c = user;
-    n = node_map(c->kernel->arena, n, visit, c);
-    return n->kind == N_MAPFOR ? lower(c, n) : n;
+    Lower *w = user;
+    Arena *a = w->c->kernel->arena;
+    if (n->kind == N_MAPFOR) return lower(w, n);
+    return owner_access(a, &w->plain, &w->index_of, node_map(a, n, visit, w));
 }
 
 bool pass_lower_mapping(PassContext *c)
 {
     int before = c->diag->nerror;
-    pass_bodies(c->kernel, visit, c);
+    pass_bodies(c->kernel, visit, &(Lower){.c = c});
     return c->diag->nerror == before;
 }
