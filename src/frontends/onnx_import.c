@@ -179,7 +179,7 @@ static const char *node_name(Import *im, const OnnxNode *n, int index)
     return *n->name ? n->name : arena_printf(im->arena, "%s_%d", n->op_type, index);
 }
 
-static bool node(Import *im, const OnnxNode *n, int index)
+static bool one_node(Import *im, const OnnxNode *n, int index)
 {
     if (is_default_domain(n->domain) && !strcmp(n->op_type, "Constant")) return constant_node(im, n);
     const char *name = node_name(im, n, index), *origin = n->op_type;
@@ -212,6 +212,58 @@ static bool node(Import *im, const OnnxNode *n, int index)
     GraphNode *made =
         graph_node(im->graph, name, origin, choices, n->input.n, input, n->output.n, output);
     return !choices.n || add_attrs(im, n, made);
+}
+
+// ---- their order
+
+typedef VEC(int) IntList;
+
+// Nodes may come in any order: one that lacks inputs waits until the last of them is there.
+typedef struct Waiting {
+    const OnnxGraph *graph;
+    int *missing;  // by node
+    Map waiters;   // Sym of a missing value -> IntList *
+    VEC(int) ready;
+} Waiting;
+
+static void wait_for_inputs(Import *im, Waiting *w, int index)
+{
+    const OnnxNode *n = &w->graph->node.at[index];
+    for (int i = 0; i < n->input.n; i++) {
+        if (!*n->input.at[i] || find(im, n->input.at[i])) continue;
+        Sym name = intern(im->library->names, n->input.at[i]);
+        IntList *list = map_get(&w->waiters, name);
+        if (!list) map_put(im->arena, &w->waiters, name, list = NEW(im->arena, IntList));
+        VEC_PUSH(im->arena, list, index);
+        w->missing[index]++;
+    }
+    if (!w->missing[index]) VEC_PUSH(im->arena, &w->ready, index);
+}
+
+static void wake_readers(Import *im, Waiting *w, const OnnxNode *n)
+{
+    for (int i = n->output.n - 1; i >= 0; i--) {
+        IntList *list = map_get(&w->waiters, intern(im->library->names, n->output.at[i]));
+        for (int k = list ? list->n - 1 : -1; k >= 0; k--)
+            if (--w->missing[list->at[k]] == 0) VEC_PUSH(im->arena, &w->ready, list->at[k]);
+        if (list) list->n = 0;
+    }
+}
+
+static bool all_nodes(Import *im, const OnnxGraph *g)
+{
+    Waiting w = {.graph = g, .missing = NEW_ARRAY(im->arena, int, g->node.n)};
+    for (int i = 0; i < g->node.n; i++) {
+        wait_for_inputs(im, &w, i);
+        while (w.ready.n) {
+            int k = VEC_POP(&w.ready);
+            if (!one_node(im, &g->node.at[k], k)) return false;
+            wake_readers(im, &w, &g->node.at[k]);
+        }
+    }
+    for (int i = 0; i < g->node.n; i++)
+        if (w.missing[i]) return one_node(im, &g->node.at[i], i); // says what is missing
+    return true;
 }
 
 // ---- inputs
@@ -248,8 +300,7 @@ static bool import(Import *im)
         if (!constant(im, g->initializer.at[i].name, &g->initializer.at[i])) return false;
     for (int i = 0; i < g->input.n; i++)
         if (!input(im, &g->input.at[i])) return false;
-    for (int i = 0; i < g->node.n; i++)
-        if (!node(im, &g->node.at[i], i)) return false;
+    if (!all_nodes(im, g)) return false;
     if (im->nunknown) {
         diag_error(im->diag, 0, "%d node%s with operators that are not known:%s", im->nunknown,
                    im->nunknown > 1 ? "s" : "", buf_text(&im->unknown));

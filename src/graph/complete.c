@@ -17,7 +17,7 @@ static const Ignorable ignorable[] = {
     {"kernel_shape",         ANY}, // of a convolution: the weight's
     {"storage_order",        0},
     {"allowzero",            0},
-    {"noop_with_empty_axes", 0},
+    {"noop_with_empty_axes", ANY}, // see complete_axes
     {"saturate",             1},
     {"is_test",              1},
     {"spatial",              1},
@@ -119,6 +119,18 @@ static void complete_num_outputs(Arena *a, const Library *l, const Node *decl, c
     map_put(a, attrs, name, v);
 }
 
+// No axes mean all of them, which is the declaration's default, or with noop_with_empty_axes none.
+static void complete_axes(Arena *a, const Library *l, const Node *decl, Map *attrs)
+{
+    Sym axes = intern(l->names, "axes");
+    const Value *noop = map_get(attrs, intern(l->names, "noop_with_empty_axes"));
+    Value *given = map_get(attrs, axes);
+    bool none = !given || (given->kind == V_TUPLE && given->u.tuple.n == 0);
+    if (!noop || !none || !declares(decl, axes)) return;
+    if (!given) map_put(a, attrs, axes, given = NEW(a, Value));
+    *given = noop->u.i ? value_tuple(a, 0, NULL) : value_none();
+}
+
 bool attrs_complete(Arena *a, const Library *l, const Node *decl, const GraphNode *n,
                     GraphValue *const *input, int ninput, Map *attrs, Diag *d)
 {
@@ -127,10 +139,12 @@ bool attrs_complete(Arena *a, const Library *l, const Node *decl, const GraphNod
         return false;
     }
     complete_num_outputs(a, l, decl, n, attrs);
+    complete_axes(a, l, decl, attrs);
     Map kept = {0};
     for (int i = 0; i < attrs->n; i++) {
         Sym name = attrs->entry[i].key;
         Value *v = attrs->entry[i].value;
+        if (v->kind == V_NONE) continue;
         if (declares(decl, name)) {
             map_put(a, &kept, name, v);
         } else if (!may_drop(name, v)) {

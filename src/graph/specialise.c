@@ -166,8 +166,8 @@ static bool try_choice(Specialiser *s, const OpBinding *b, const GraphNode *n,
     *c = (Chosen){.decl = b->decl};
     for (int i = 0; i < n->attrs.n; i++)
         map_put(a, &c->attrs, n->attrs.entry[i].key, n->attrs.entry[i].value);
-    if (!attrs_complete(a, s->to->library, b->decl, n, input, n->ninput, &c->attrs, s->diag) ||
-        !bind_inputs(s, b, n, input, c)) {
+    if (!bind_inputs(s, b, n, input, c) ||
+        !attrs_complete(a, s->to->library, b->decl, n, input, n->ninput, &c->attrs, s->diag)) {
         return false;
     }
     fix_dtypes(s, b->decl, &c->attrs);
