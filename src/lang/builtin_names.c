@@ -197,25 +197,6 @@ static bool tuple_field(Eval *e, Loc loc, Value t, Sym f, Value *out)
     return true;
 }
 
-// The operand that shares the tensor's index map: the tensor itself, or the only tensor of equal shape behind elementwise ops.
-static Tensor *leaf_of(Tensor *t)
-{
-    while (t && !t->buf) {
-        Tensor *next = NULL;
-        const Node *params = t->producer ? KID((Node *)t->producer->decl, OP, params) : NULL;
-        for (int i = 0; params && i < NREST((Node *)params); i++) {
-            Env *b = env_find(t->producer->env, REST((Node *)params)[i]->u.sym);
-            Tensor *x = b && b->value.kind == V_TENSOR ? b->value.u.tensor : NULL;
-            bool same = x && x->rank == t->rank;
-            for (int k = 0; same && k < x->rank; k++) same = value_equal(&x->dims[k], &t->dims[k]);
-            if (same && next) return NULL;
-            next = same ? x : next;
-        }
-        t = next;
-    }
-    return t;
-}
-
 bool eval_preference(Eval *e, Node *param, Preference *out)
 {
     Node *call = KID(param, PARAM, prefer);
@@ -266,10 +247,11 @@ static bool tensor_field(Eval *e, Loc loc, Tensor *t, Sym f, Value *out)
     else if (strcmp(f, "type") == 0) *out = value_dtype(t->type);
     else if (strcmp(f, "align") == 0)
         *out = value_int(max_i64(t->align_bytes, (int64_t)dtype_size(t->type)));
+    else if (strcmp(f, "contiguous") == 0) *out = value_bool(t->buf && !t->buf->layout);
     else if (strcmp(f, "memory") == 0 && t->epilogue && t->epilogue->noutput)
         *out = (Value){.kind = V_MEMORY, .u.mem = t->epilogue->memory[0]};
     else if (strcmp(f, "leaf") == 0) {
-        Tensor *leaf = leaf_of(t);
+        Tensor *leaf = tensor_leaf(t);
         if (!leaf)
             return eval_fail(e, loc, "'%s' has no single operand that shares its index map",
                              t->name);
@@ -278,36 +260,45 @@ static bool tensor_field(Eval *e, Loc loc, Tensor *t, Sym f, Value *out)
     return true;
 }
 
-// a.apply(i..., v): the op of a applied to v at i. c.value(i..., v): the epilogue applied, its other outputs stored.
+// Memory starts at a multiple of n bytes, and so does every row.
+static bool aligned(Eval *e, Loc loc, const Tensor *t, Value bytes, Value *out)
+{
+    int64_t n, size = (int64_t)dtype_size(t->type), row = 0;
+    if (!eval_int(e, loc, bytes, "an alignment", &n)) return false;
+    if (n < 1) return eval_fail(e, loc, "an alignment is at least 1");
+    if (!t->buf) return eval_fail(e, loc, "'%s' is computed: ask its leaf", t->name);
+    Value last = t->rank > 1 ? t->dims[t->rank - 1] : value_int(0);
+    Node *extent;
+    if (!eval_index(e, loc, last, &extent)) return false;
+    if (t->rank > 1) row = node_divisor(extent);
+    *out = value_bool(max_i64(t->align_bytes, size) % n == 0 &&
+                      (t->rank < 2 || row % n == 0 || row * size % n == 0));
+    return true;
+}
+
+// a.apply(i..., v): the op of a applied to v at i. c.value(i..., v): the epilogue applied, its other outputs stored. c.rows(i...): the row is
+// stored. a.aligned(n): a fact.
 bool builtin_method(Eval *e, Node *call, Value base, Sym f, Value *out)
 {
+    static const char *const names[] = {"apply", "value", "rows", "aligned"};
+    size_t which = 0;
     Value args;
-    bool apply = strcmp(f, "apply") == 0;
-    if (base.kind != V_TENSOR || (!apply && strcmp(f, "value") != 0))
+    while (which < COUNT(names) && strcmp(f, names[which]) != 0) which++;
+    if (base.kind != V_TENSOR || which == COUNT(names))
         return eval_fail(e, call->loc, "%s has no function '%s'", value_kind_name(base.kind), f);
     Tensor *t = base.u.tensor;
     if (!eval_list(e, REST(call), NREST(call), &args)) return false;
-    int n = args.u.tuple.n - 1;
-    if (n != t->rank)
+    const Value *at = args.u.tuple.at;
+    int n = args.u.tuple.n;
+    *out = value_none();
+    if (which == 2) return rows_compute(e, call->loc, t, n, at);
+    if (which == 3)
+        return n == 1 ? aligned(e, call->loc, t, at[0], out)
+                      : eval_fail(e, call->loc, "'aligned' takes a number of bytes");
+    if (n - 1 != t->rank)
         return eval_fail(e, call->loc, "'%s' takes %d indices and a value", f, t->rank);
-    Value v = args.u.tuple.at[n];
-    Node *x;
-    if (!eval_node(e, call->loc, v, &x)) return false;
-    if (!apply) return tensor_value(e, call->loc, t, n, args.u.tuple.at, v, out);
-    Tensor *leaf = leaf_of(t);
-    if (!leaf)
-        return eval_fail(e, call->loc, "'%s' has no single operand that shares its index map",
-                         t->name);
-    if (leaf == t) {
-        *out = v;
-        return true;
-    }
-    Tensor saved = *leaf;
-    leaf->is_hole = true;
-    leaf->hole = (Value){.kind = V_EXPR, .u.expr = x};
-    bool ok = tensor_load(e, call->loc, t, n, args.u.tuple.at, out);
-    *leaf = saved;
-    return ok;
+    return which == 0 ? tensor_apply(e, call->loc, t, n - 1, at, at[n - 1], NULL, out)
+                      : tensor_value(e, call->loc, t, n - 1, at, at[n - 1], out);
 }
 
 static bool ring_field(Eval *e, Loc loc, Value r, Sym f, Value *out)

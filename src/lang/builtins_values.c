@@ -38,7 +38,28 @@ bool f_size(Eval *e, const Args *a, Value *out)
     return true;
 }
 
-// Right-aligned; 1 gives way. Where neither extent is known, they must be equal when the kernel runs.
+// Extents of which at least one is known only when the kernel runs: equal then, or one of them is 1.
+static bool broadcast_later(Eval *e, Loc loc, Value a, Value b, Value *out)
+{
+    Value same, a1, b1, ok;
+    if (!eval_binary(e, loc, N_EQ, a, b, &same) ||
+        !eval_binary(e, loc, N_EQ, a, value_int(1), &a1) ||
+        !eval_binary(e, loc, N_EQ, b, value_int(1), &b1) ||
+        !eval_binary(e, loc, N_LOR, same, a1, &ok) || !eval_binary(e, loc, N_LOR, ok, b1, &ok))
+        return false;
+    Buf text;
+    buf_init(&text, e->arena);
+    buf_puts(&text, "extents ");
+    value_print(&a, &text);
+    buf_puts(&text, " and ");
+    value_print(&b, &text);
+    buf_puts(&text, " do not broadcast");
+    if (!eval_demand(e, loc, ok, buf_text(&text))) return false;
+    *out = a.kind == V_INT ? a : b; // a known extent other than 1 is the result
+    return a.kind == V_INT || b.kind == V_INT || eval_select(e, loc, a1, b, a, out);
+}
+
+// Right-aligned; 1 gives way.
 static bool broadcast_two(Eval *e, Loc loc, Value p, Value q, Value *out)
 {
     int n = p.u.tuple.n > q.u.tuple.n ? p.u.tuple.n : q.u.tuple.n;
@@ -51,7 +72,8 @@ static bool broadcast_two(Eval *e, Loc loc, Value p, Value q, Value *out)
         if (a.kind == V_INT && b.kind == V_INT && a.u.i != b.u.i && !a1 && !b1)
             return eval_fail(e, loc, "extents %lld and %lld do not broadcast", (long long)a.u.i,
                              (long long)b.u.i);
-        out->u.tuple.at[i] = a1 ? b : b1 || a.kind == V_INT ? a : b.kind == V_INT ? b : a;
+        if (a1 || b1 || value_equal(&a, &b)) out->u.tuple.at[i] = a1 ? b : a;
+        else if (!broadcast_later(e, loc, a, b, &out->u.tuple.at[i])) return false;
     }
     return true;
 }

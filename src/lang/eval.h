@@ -48,6 +48,8 @@ typedef struct Eval {
     const Choices *choices;
     int64_t block_dims[KERNEL_MAX_GRID]; // of the stage: thread.x runs over the first
     int nblock_dims;
+    int reducing;      // reductions and folds around, of the value being computed
+    bool hole_reduced; // a hole was read in one
     bool guard_leaves; // leaves are read with a guard: the index may lie outside
     bool returning;    // a return was reached; its value is in `result`
     Value result;
@@ -122,6 +124,9 @@ bool tensor_load(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value *
 bool tensor_load_else(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value other,
                       Value *out);
 bool tensor_store(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value v);
+bool tensor_apply(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value v,
+                  const Value *other, Value *out); // t's op applied to v; other: outside of t
+Tensor *tensor_leaf(Tensor *t); // the operand that shares t's index map; NULL: none or several
 bool tensor_value(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value v,
                   Value *out); // epilogue applied, first output not stored
 bool memory_load(Eval *e, Loc loc, Buffer *b, int n, const Value *index, Value *out);
@@ -141,6 +146,12 @@ bool op_element(Eval *e, Loc loc, const OpInst *op, int output, int n, const Val
                 Value *out);
 bool values_ravel(Eval *e, Loc loc, int n, const Value *index, const Value *dims, Value *out);
 bool values_unravel(Eval *e, Loc loc, Value linear, int n, const Value *dims, Value *out);
+
+// eval_rows.c: epilogues that need whole rows.
+bool rows_find(Eval *e, Loc loc, Tensor *t); // which outputs of result t do
+bool rows_compute(Eval *e, Loc loc, Tensor *t, int n, const Value *index); // c.rows(i...)
+bool rows_stage(Eval *e, Loc loc,
+                Tensor *t); // a stage of their own, where the kernel has no c.rows
 
 // eval_stmt.c
 bool eval_stmt(Eval *e, Node *n);

@@ -85,8 +85,32 @@ static bool fail_dim(Eval *e, Loc loc, Sym what, int axis, Value want, Value hav
                      buf_text(&h), buf_text(&w));
 }
 
+// Extents that must be equal: checked now where both are known, at launch otherwise.
+static bool want_dim(Eval *e, Loc loc, Sym what, int axis, Value want, Value have)
+{
+    Value same;
+    Buf b;
+    if (dims_conflict(&want, &have)) return fail_dim(e, loc, what, axis, want, have);
+    if (value_equal(&want, &have)) return true;
+    if (!eval_binary(e, loc, N_EQ, want, have, &same)) return false;
+    buf_init(&b, e->arena);
+    buf_printf(&b, "axis %d of '%s' has extent ", axis, what);
+    value_print(&have, &b);
+    buf_puts(&b, " where ");
+    value_print(&want, &b);
+    buf_puts(&b, " is needed");
+    return eval_demand(e, loc, same, buf_text(&b));
+}
+
 static bool match_dim(Eval *e, Loc loc, Node *pattern, Sym what, int axis, Value have)
 {
+    if (pattern->kind == N_CALL && NREST(pattern) == 1 &&
+        KID(pattern, CALL, callee)->kind == N_NAME &&
+        strcmp(KID(pattern, CALL, callee)->u.sym, "static") == 0) {
+        if (have.kind != V_INT)
+            return eval_fail(e, loc, "axis %d of '%s' must be known at compile time", axis, what);
+        pattern = REST(pattern)[0];
+    }
     if (pattern->kind == N_NAME && !env_find(e->env, pattern->u.sym)) {
         Value ignored;
         bool found;
@@ -97,8 +121,7 @@ static bool match_dim(Eval *e, Loc loc, Node *pattern, Sym what, int axis, Value
         }
     }
     Value want;
-    if (!eval_scalar(e, pattern, &want)) return false;
-    return !dims_conflict(&want, &have) || fail_dim(e, loc, what, axis, want, have);
+    return eval_scalar(e, pattern, &want) && want_dim(e, loc, what, axis, want, have);
 }
 
 static bool match_dims(Eval *e, Loc loc, Node *type, Sym what, int rank, const Value *dims)
@@ -127,8 +150,7 @@ static bool match_dims(Eval *e, Loc loc, Node *type, Sym what, int rank, const V
                              value_kind_name(v.kind));
         for (int k = 0; k < v.u.tuple.n; k++, axis++) {
             if (axis >= rank) return eval_fail(e, loc, "'%s' has rank %d, too low", what, rank);
-            if (dims_conflict(&v.u.tuple.at[k], &dims[axis]))
-                return fail_dim(e, loc, what, axis, v.u.tuple.at[k], dims[axis]);
+            if (!want_dim(e, loc, what, axis, v.u.tuple.at[k], dims[axis])) return false;
         }
     }
     return axis == rank ||

@@ -242,11 +242,28 @@ static bool conditional(Eval *e, Node *n, Value *out)
     return true;
 }
 
+// a.apply(i..., v) else w: w outside of a.
+static bool apply_else(Eval *e, Node *call, Node *b, Value *out)
+{
+    Value base, args, other;
+    if (!eval_expr(e, KID(KID(call, CALL, callee), FIELD, base), &base) ||
+        !eval_list(e, REST(call), NREST(call), &args) || !eval_scalar(e, b, &other))
+        return false;
+    int n = args.u.tuple.n - 1;
+    if (base.kind != V_TENSOR || n != base.u.tensor->rank)
+        return eval_fail(e, call->loc, "apply of a tensor takes its indices and a value");
+    return tensor_apply(e, call->loc, base.u.tensor, n, args.u.tuple.at, args.u.tuple.at[n], &other,
+                        out);
+}
+
 // a else b: a guarded read, or the default of what was not given.
 static bool otherwise(Eval *e, Node *n, Value *out)
 {
     Node *a = KID(n, ELSE, a), *b = KID(n, ELSE, b);
     Value base, other, index;
+    if (a->kind == N_CALL && KID(a, CALL, callee)->kind == N_FIELD &&
+        strcmp(KID(a, CALL, callee)->u.sym, "apply") == 0)
+        return apply_else(e, a, b, out);
     if (a->kind != N_INDEX)
         return eval_scalar(e, a, out) && (out->kind != V_NONE || eval_scalar(e, b, out));
     if (!eval_expr(e, KID(a, INDEX, base), &base)) return false;

@@ -52,7 +52,7 @@ bool eval_stage(Eval *e, Node *n)
     bool ok = eval_stmts(e, KID(n, STAGE, body));
     e->returning = false; // ends this stage only
     e->stage->body = eval_end(e, body, saved, n->loc);
-    VEC_PUSH(e->arena, &e->kernel->stages, e->stage);
+    if (body->list.n || !e->kernel->stages.n) VEC_PUSH(e->arena, &e->kernel->stages, e->stage);
     e->stage = NULL;
     return ok;
 }

@@ -154,8 +154,10 @@ static bool reduce_body(Eval *e, void *user)
     Reduction *r = user;
     Value v;
     Node *x, *init;
-    if (!eval_scalar(e, KID(r->n, REDUCE, body), &v) || !eval_node(e, r->n->loc, v, &x))
-        return false;
+    e->reducing++;
+    bool ok = eval_scalar(e, KID(r->n, REDUCE, body), &v);
+    e->reducing--;
+    if (!ok || !eval_node(e, r->n->loc, v, &x)) return false;
     if (!r->acc) {
         if (!reducer_init(e, r->n->loc, r->r, (DType)x->type, &init)) return false;
         Stmts *saved = e->out;
@@ -227,7 +229,9 @@ static bool fold_body(Eval *e, void *user)
     Value v;
     LoopKind loop = e->loop;
     e->loop = LOOP_NOWHERE; // the block gives the next state, nothing else
+    e->reducing++;
     bool ok = eval_block(e, KID(f->n, FOLD, body), &v);
+    e->reducing--;
     e->loop = loop;
     e->env = env;
     return ok && fold_assign(e, f->n->loc, f->state, eval_pin(e, "next", v));

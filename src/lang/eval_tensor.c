@@ -135,6 +135,7 @@ bool tensor_load(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value *
     if (t->let) return let_load(e, loc, t, n, index, out);
     if (!check_rank(e, loc, t->name, t->rank, n)) return false;
     if (t->is_hole) {
+        e->hole_reduced = e->hole_reduced || e->reducing;
         if (t->hole.kind == V_NONE)
             return eval_fail(e, loc, "'%s' is only known where it is stored", t->name);
         *out = t->hole;
@@ -159,6 +160,90 @@ bool pack_within(Eval *e, Loc loc, int n, const Value *index, const Value *dims,
     return true;
 }
 
+// The operand that shares the tensor's index map: the tensor itself, or the only tensor of equal shape behind elementwise ops.
+Tensor *tensor_leaf(Tensor *t)
+{
+    while (t && !t->buf) {
+        Tensor *next = NULL;
+        const Node *params = t->producer ? KID((Node *)t->producer->decl, OP, params) : NULL;
+        for (int i = 0; params && i < NREST((Node *)params); i++) {
+            Env *b = env_find(t->producer->env, REST((Node *)params)[i]->u.sym);
+            Tensor *x = b && b->value.kind == V_TENSOR ? b->value.u.tensor : NULL;
+            bool same = x && x->rank == t->rank;
+            for (int k = 0; same && k < x->rank; k++) same = value_equal(&x->dims[k], &t->dims[k]);
+            if (same && next) return NULL;
+            next = same ? x : next;
+        }
+        t = next;
+    }
+    return t;
+}
+
+typedef struct Element {
+    Loc loc;
+    Tensor *t;
+    int n;
+    const Value *index;
+    Tensor *leaf; // t's op is applied to `value` in its place
+    Value value;
+} Element;
+
+static bool element_load(Eval *e, void *user, Value *out)
+{
+    Element *x = user;
+    return tensor_load(e, x->loc, x->t, x->n, x->index, out);
+}
+
+static bool element_apply(Eval *e, void *user, Value *out)
+{
+    Element *x = user;
+    if (x->leaf == x->t) {
+        *out = x->value;
+        return true;
+    }
+    Tensor saved = *x->leaf;
+    x->leaf->is_hole = true;
+    x->leaf->hole = x->value;
+    bool ok = element_load(e, user, out);
+    *x->leaf = saved;
+    return ok;
+}
+
+// `compute` where `in` holds, `other` elsewhere. The op is applied to whatever its guarded leaves give, and the result kept only inside: no
+// branch, unless it takes statements that must not run outside.
+static bool guarded(Eval *e, Loc loc, Value in, DType type,
+                    bool (*compute)(Eval *, void *, Value *), void *user, Value other, Value *out)
+{
+    bool guard = e->guard_leaves, straight = true;
+    Stmts *body, *saved;
+    Value v;
+    Node *x, *y, *c;
+    if (!eval_begin(e, &body, &saved, loc)) return false;
+    e->guard_leaves = true;
+    bool ok = compute(e, user, &v);
+    e->guard_leaves = guard;
+    e->out = saved;
+    if (!ok || !eval_node_as(e, loc, v, type, &x) || !eval_node_as(e, loc, other, type, &y) ||
+        !eval_node(e, loc, in, &c))
+        return false;
+    for (int i = 0; i < body->list.n; i++)
+        straight = straight && body->list.at[i]->kind == N_DEFINE;
+    if (straight) {
+        for (int i = 0; i < body->list.n; i++) eval_emit(e, body->list.at[i]);
+        return eval_select(e, loc, in, (Value){.kind = V_EXPR, .u.expr = x},
+                           (Value){.kind = V_EXPR, .u.expr = y}, out);
+    }
+    Var *var = eval_declare(e, loc, "t", type, 1, y);
+    e->out = body;
+    eval_set(e, loc, var, x);
+    Node *s = node_new(e->arena, N_IF, loc, 3);
+    s->kid[0] = c;
+    s->kid[1] = eval_end(e, body, saved, loc);
+    eval_emit(e, s);
+    *out = value_expr(node_var(e->arena, loc, var));
+    return true;
+}
+
 bool tensor_load_else(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value other,
                       Value *out)
 {
@@ -166,49 +251,35 @@ bool tensor_load_else(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Va
         return leaf_load(e, loc, t, n, index, &other, out);
     if (!t->producer) return eval_fail(e, loc, "else guards reads of parameters");
     if (!check_rank(e, loc, t->name, t->rank, n)) return false;
-    Value at[EVAL_MAX_RANK], in, v;
+    Value at[EVAL_MAX_RANK], in;
     for (int i = 0; i < n; i++) at[i] = eval_pin(e, "i", index[i]);
     if (!pack_within(e, loc, n, at, t->dims, &in)) return false;
     if (in.kind == V_BOOL) {
         *out = other;
         return !in.u.i || tensor_load(e, loc, t, n, at, out);
     }
-    // The op is applied to whatever its guarded leaves give, and the result kept only inside: no branch, unless the op needs statements
-    // that must not run there.
-    bool guard = e->guard_leaves;
-    e->guard_leaves = true;
-    Stmts *body, *saved;
-    if (!eval_begin(e, &body, &saved, loc)) return false;
-    bool ok = tensor_load(e, loc, t, n, at, &v);
-    e->guard_leaves = guard;
-    Node *x, *y, *c;
-    ok = ok && eval_node(e, loc, v, &x) && eval_node_as(e, loc, other, t->type, &y) &&
-         eval_node(e, loc, in, &c);
-    bool straight = true;
-    for (int i = 0; ok && i < body->list.n; i++)
-        straight = straight && body->list.at[i]->kind == N_DEFINE;
-    if (ok && straight) {
-        e->out = saved;
-        for (int i = 0; i < body->list.n; i++) eval_emit(e, body->list.at[i]);
-        return eval_select(e, loc, in, value_expr(x), value_expr(y), out);
-    }
-    if (!ok) {
-        e->out = saved;
-        return false;
-    }
-    Var *var = kernel_var(e->kernel, "t", t->type, true);
-    Node *set = node_new(e->arena, N_SET, loc, 1), *declare = node_new(e->arena, N_DECLARE, loc, 1);
-    set->u.var = declare->u.var = var;
-    set->kid[0] = node_cast(e->arena, t->type, x);
-    declare->kid[0] = y;
-    eval_emit(e, set);
-    Node *s = node_new(e->arena, N_IF, loc, 3);
-    s->kid[0] = c;
-    s->kid[1] = eval_end(e, body, saved, loc);
-    eval_emit(e, declare);
-    eval_emit(e, s);
-    *out = value_expr(node_var(e->arena, loc, var));
-    return true;
+    Element x = {.loc = loc, .t = t, .n = n, .index = at};
+    return guarded(e, loc, in, t->type, element_load, &x, other, out);
+}
+
+bool tensor_apply(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value v,
+                  const Value *other, Value *out)
+{
+    Tensor *leaf = tensor_leaf(t);
+    Value at[EVAL_MAX_RANK], in;
+    Node *x;
+    if (!leaf)
+        return eval_fail(e, loc, "'%s' has no single operand that shares its index map", t->name);
+    if (!eval_node_as(e, loc, v, leaf->type, &x)) return false;
+    Element el = {.loc = loc, .t = t, .n = n, .index = at, .leaf = leaf};
+    el.value = eval_pin(e, "v", (Value){.kind = V_EXPR, .u.expr = x});
+    if (el.value.kind != V_EXPR) el.value = (Value){.kind = V_EXPR, .u.expr = x};
+    for (int i = 0; i < n; i++) at[i] = eval_pin(e, "i", index[i]);
+    if (!other) return element_apply(e, &el, out);
+    if (!pack_within(e, loc, n, at, t->dims, &in)) return false;
+    if (in.kind != V_BOOL) return guarded(e, loc, in, t->type, element_apply, &el, *other, out);
+    *out = *other;
+    return !in.u.i || element_apply(e, &el, out);
 }
 
 bool values_ravel(Eval *e, Loc loc, int n, const Value *index, const Value *dims, Value *out)
@@ -246,9 +317,10 @@ static bool same_dims(const Tensor *a, const Tensor *b)
 }
 
 // Stores the epilogue's outputs for value v of the hole; with `first` set, the first one's value goes there instead of to memory.
-static bool store_epilogue(Eval *e, Loc loc, const Epilogue *ep, int n, const Value *index, Value v,
+static bool store_epilogue(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value v,
                            Value *first)
 {
+    const Epilogue *ep = t->epilogue;
     Node *x;
     if (!eval_node_as(e, loc, v, ep->hole->type, &x)) return false;
     ep->hole->hole = eval_pin(e, "v", value_expr(x));
@@ -257,14 +329,17 @@ static bool store_epilogue(Eval *e, Loc loc, const Epilogue *ep, int n, const Va
     for (int i = 0; i < n; i++) at[i] = eval_pin(e, "i", index[i]);
     bool guard = e->guard_leaves, ok = true;
     e->guard_leaves = true;
+    if (t->rows && t->rows->space == SPACE_WORKSPACE)
+        ok = store_node(e, loc, t->rows, n, at, ep->hole->hole, GUARD_DROP);
     for (int k = 0; ok && k < ep->noutput; k++) {
         Tensor *o = ep->outputs[k];
+        if (t->of_rows && t->of_rows[k]) continue;
         there = value_tuple(e->arena, n, at);
         if (!same_dims(o, ep->hole))
             ok = values_ravel(e, loc, n, at, ep->hole->dims, &linear) &&
                  values_unravel(e, loc, linear, o->rank, o->dims, &there);
         ok = ok && tensor_load(e, loc, o, o->rank, there.u.tuple.at, &v);
-        if (ok && first && k == 0) *first = eval_pin(e, "v", v);
+        if (ok && first && first->kind == V_NONE) *first = eval_pin(e, "v", v);
         else ok = ok && store_node(e, loc, ep->memory[k], o->rank, there.u.tuple.at, v, GUARD_DROP);
     }
     e->guard_leaves = guard;
@@ -278,7 +353,7 @@ bool tensor_store(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value 
         return eval_fail(e, loc, "'%s' is an input: it cannot be written",
                          t->name ? t->name : "the tensor");
     if (!check_rank(e, loc, t->name, t->rank, n)) return false;
-    if (t->epilogue->hole) return store_epilogue(e, loc, t->epilogue, n, index, v, NULL);
+    if (t->epilogue->hole) return store_epilogue(e, loc, t, n, index, v, NULL);
     Node *x; // a result is rounded to its type even where memory could hold more
     return eval_node_as(e, loc, v, t->type, &x) &&
            store_node(e, loc, t->epilogue->memory[0], n, index,
@@ -288,7 +363,12 @@ bool tensor_store(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value 
 bool tensor_value(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value v, Value *out)
 {
     if (!t->epilogue) return eval_fail(e, loc, "'%s' is no result", t->name);
-    if (t->epilogue->hole) return store_epilogue(e, loc, t->epilogue, n, index, v, out);
+    *out = value_none();
+    if (t->epilogue->hole)
+        return store_epilogue(e, loc, t, n, index, v, out) &&
+               (out->kind != V_NONE ||
+                eval_fail(e, loc, "every output of '%s' needs whole rows of it: no value",
+                          t->name));
     Node *x;
     if (!eval_node_as(e, loc, v, t->type, &x)) return false;
     *out = value_expr(x);

@@ -196,7 +196,14 @@ static bool bind_results(Eval *e, Loc loc, Node *results, const Epilogue *ep, in
                 return eval_fail(e, p->loc,
                                  "axis %d of result '%s' has extent %lld, the caller's memory %lld",
                                  k, p->u.sym, (long long)dims[k].u.i, (long long)want.u.i);
+            Value same = value_bool(true);
+            if (!value_equal(&want, &dims[k]) &&
+                !eval_binary(e, p->loc, N_EQ, want, dims[k], &same))
+                return false;
+            if (!eval_demand(e, p->loc, same, "a result has not the extents of its memory"))
+                return false;
         }
+        if (!rows_find(e, p->loc, t)) return false;
         eval_bind(e, p->u.sym, (Value){.kind = V_TENSOR, .u.tensor = t});
     }
     return true;
@@ -230,6 +237,17 @@ static bool bind_all(Eval *e, const Instantiation *s)
            bind_attrs(e, s->decl->loc, s->decl, s->attrs, s->given);
 }
 
+// Epilogues that need whole rows, of results for which the kernel did not say when they are complete.
+static bool finish_rows(Eval *e, Loc loc, Node *results)
+{
+    for (int i = 0; i < NREST(results); i++) {
+        Env *b = env_find(e->env, REST(results)[i]->u.sym);
+        Tensor *t = b && b->value.kind == V_TENSOR ? b->value.u.tensor : NULL;
+        if (t && t->of_rows && !t->rows_done && !rows_stage(e, loc, t)) return false;
+    }
+    return true;
+}
+
 static bool instantiate(Eval *e, const Instantiation *s, const Epilogue *ep, int nresult)
 {
     Kernel *k = e->kernel;
@@ -245,6 +263,7 @@ static bool instantiate(Eval *e, const Instantiation *s, const Epilogue *ep, int
     ok = ok && run_part(e, s->body, true) && bind_results(e, loc, s->results, ep, nresult) &&
          run_part(e, s->body, false);
     if (stmts) close_stage(e, stmts, s->body->loc);
+    ok = ok && finish_rows(e, loc, s->results);
     e->env = env;
     e->out = NULL;
     e->stage = NULL;

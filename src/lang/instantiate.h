@@ -29,7 +29,10 @@ struct Tensor {
     struct Tensor *packed;     // the leaf that holds it in that layout, or NULL
     struct Tensor *repacked;   // or what computes it, made at first use
     int64_t align_bytes;       // known alignment of a leaf; 0: its dtype's
-    struct Epilogue *epilogue; // a kernel's result: where its elements go
+    struct Epilogue *epilogue; // a kernel's result: where its elements go,
+    bool *of_rows;             //   which outputs are computed from whole rows (NULL: none),
+    Buffer *rows;              //   where those are read,
+    bool rows_done;            //   and whether the kernel has said when
 };
 
 // An op applied: inputs and attributes bound, results typed.
@@ -44,7 +47,8 @@ typedef struct Epilogue { // of one kernel result
     Tensor *
         hole; // what `outputs` read; has the result's type and dims. NULL: the result is stored as it is in outputs[0]
     Tensor **
-        outputs; // computed from the hole at the element with the same row-major position, or the same index where dims are equal
+        outputs; // computed from the hole at the element with the same row-major position, or the same index where dims are equal; or with sums,
+        // maxima and the like over the last axis: then computed when whole rows are there (c.rows, docs/language.md)
     Buffer **memory; // (noutput) where each goes
     int noutput;
 } Epilogue;

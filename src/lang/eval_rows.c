@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Epilogues that read more of a result than the element being stored: sums over its last axis, norms. They are computed row by row when the
+// kernel says that rows are complete (c.rows), or in a stage of their own; rows are read back from where they were stored.
+#include "lang/eval.h"
+
+static Value fresh(Eval *e, const char *name, DType type)
+{
+    return value_expr(node_var(e->arena, 0, kernel_var(e->kernel, name, type, false)));
+}
+
+// Whether output o reads the hole within a reduction: it is evaluated once, and the result thrown away.
+static bool reads_rows(Eval *e, Loc loc, Tensor *hole, Tensor *o, bool *out)
+{
+    Kernel *k = e->kernel;
+    int next_id = k->next_id;
+    Stmts *saved = e->out;
+    Value at[EVAL_MAX_RANK], v;
+    e->out = NEW(e->arena, Stmts);
+    e->hole_reduced = false;
+    hole->hole = fresh(e, "v", hole->type);
+    for (int i = 0; i < o->rank; i++) at[i] = fresh(e, "i", DT_I64);
+    bool ok = tensor_load(e, loc, o, o->rank, at, &v);
+    hole->hole = value_none();
+    *out = e->hole_reduced;
+    e->out = saved;
+    k->next_id = next_id;
+    return ok;
+}
+
+static bool leading_dims_agree(const Tensor *hole, const Tensor *o)
+{
+    if (hole->rank < 1 || o->rank < hole->rank - 1) return false;
+    for (int i = 0; i < hole->rank - 1; i++)
+        if (!value_equal(&hole->dims[i], &o->dims[i])) return false;
+    return true;
+}
+
+bool rows_find(Eval *e, Loc loc, Tensor *t)
+{
+    const Epilogue *ep = t->epilogue;
+    Tensor *hole = ep->hole;
+    bool any = false, *of_rows = NEW_ARRAY(e->arena, bool, ep->noutput);
+    for (int k = 0; hole && k < ep->noutput; k++) {
+        if (ep->outputs[k] == hole) continue;
+        if (!reads_rows(e, loc, hole, ep->outputs[k], &of_rows[k])) return false;
+        any = any || of_rows[k];
+        if (of_rows[k] && !leading_dims_agree(hole, ep->outputs[k]))
+            return eval_fail(e, loc, "an epilogue of '%s' reduces over more than its rows",
+                             t->name);
+    }
+    if (!any) return true;
+    t->of_rows = of_rows;
+    for (int k = 0; k < ep->noutput; k++)
+        if (ep->outputs[k] == hole) t->rows = ep->memory[k];
+    if (t->rows) return true;
+    Node *extent[EVAL_MAX_RANK];
+    for (int i = 0; i < hole->rank; i++)
+        if (!eval_index(e, loc, hole->dims[i], &extent[i])) return false;
+    t->rows = kernel_buffer(e->kernel, t->name, SPACE_WORKSPACE, hole->type, hole->rank, extent);
+    t->rows->loc = loc;
+    VEC_PUSH(e->arena, &e->kernel->workspace, t->rows);
+    return true;
+}
+
+// All elements of output o in the row, one loop for each of its axes that the row's index does not fix.
+static bool row_of(Eval *e, Loc loc, Tensor *o, Buffer *memory, int n, Value *at)
+{
+    if (n == o->rank) {
+        Value v;
+        return tensor_load(e, loc, o, n, at, &v) && memory_store(e, loc, memory, n, at, v);
+    }
+    Node *lo = node_int(e->arena, loc, DT_I64, 0), *hi;
+    Var *v;
+    Stmts *body, *saved;
+    if (!eval_index(e, loc, o->dims[n], &hi) || !eval_begin(e, &body, &saved, loc)) return false;
+    Node *loop = eval_loop_open(e, loc, "j", lo, hi, &v);
+    at[n] = value_expr(node_var(e->arena, loc, v));
+    bool ok = row_of(e, loc, o, memory, n + 1, at);
+    loop->kid[2] = eval_end(e, body, saved, loc);
+    eval_emit(e, loop);
+    return ok;
+}
+
+static bool all_outputs(Eval *e, Loc loc, Tensor *t, int n, const Value *index)
+{
+    const Epilogue *ep = t->epilogue;
+    Tensor saved = *ep->hole;
+    bool ok = true, guard = e->guard_leaves;
+    ep->hole->is_hole = false;
+    ep->hole->buf = t->rows;
+    e->guard_leaves = false;
+    for (int k = 0; ok && k < ep->noutput; k++) {
+        Value at[EVAL_MAX_RANK];
+        for (int i = 0; i < n; i++) at[i] = index[i];
+        if (t->of_rows[k]) ok = row_of(e, loc, ep->outputs[k], ep->memory[k], n, at);
+    }
+    e->guard_leaves = guard;
+    *ep->hole = saved;
+    return ok;
+}
+
+bool rows_compute(Eval *e, Loc loc, Tensor *t, int n, const Value *index)
+{
+    Value in, at[EVAL_MAX_RANK];
+    Node *cond;
+    if (!t->epilogue) return eval_fail(e, loc, "'%s' is no result", t->name);
+    if (n != t->rank - 1)
+        return eval_fail(e, loc, "'rows' takes %d indices: all but the last", t->rank - 1);
+    t->rows_done = true;
+    if (!t->of_rows) return true;
+    for (int i = 0; i < n; i++) at[i] = eval_pin(e, "i", index[i]);
+    Stmts *body, *saved;
+    if (!pack_within(e, loc, n, at, t->dims, &in) || !eval_begin(e, &body, &saved, loc))
+        return false;
+    bool ok = all_outputs(e, loc, t, n, at);
+    Node *then = eval_end(e, body, saved, loc);
+    if (!ok || (in.kind == V_BOOL && !in.u.i)) return ok;
+    if (in.kind == V_BOOL) {
+        eval_emit(e, then);
+        return true;
+    }
+    if (!eval_node(e, loc, in, &cond)) return false;
+    Node *s = node_new(e->arena, N_IF, loc, 3);
+    s->kid[0] = cond;
+    s->kid[1] = then;
+    eval_emit(e, s);
+    return true;
+}
+
+bool rows_stage(Eval *e, Loc loc, Tensor *t)
+{
+    enum { THREADS = 32 };
+    Stage *s = e->stage = NEW(e->arena, Stage);
+    Stmts *body = e->out = NEW(e->arena, Stmts);
+    bool cuda = e->kernel->target.kind == TARGET_CUDA;
+    Value total = value_int(1), row, at;
+    int n = t->rank - 1;
+    s->name = eval_sym(e, "rows");
+    s->block = cuda ? node_i64(e->arena, THREADS) : NULL;
+    for (int i = 0; i < n; i++)
+        if (!eval_binary(e, loc, N_MUL, total, t->dims[i], &total)) return false;
+    int64_t per_block = cuda ? THREADS : 1;
+    Value blocks = total;
+    if (cuda && (!eval_binary(e, loc, N_ADD, total, value_int(per_block - 1), &blocks) ||
+                 !eval_binary(e, loc, N_DIV, blocks, value_int(per_block), &blocks)))
+        return false;
+    s->ngrid = 1;
+    Value block = {.kind = V_FUNCTION, .u.str = eval_sym(e, "block")}, thread;
+    bool found;
+    if (!eval_index(e, loc, blocks, &s->grid[0]) ||
+        !builtin_field(e, loc, block, eval_sym(e, "x"), &row))
+        return false;
+    if (cuda && (!builtin_constant(e, eval_sym(e, "thread"), loc, &thread, &found) ||
+                 !eval_binary(e, loc, N_MUL, row, value_int(per_block), &row) ||
+                 !eval_binary(e, loc, N_ADD, row, thread, &row)))
+        return false;
+    bool ok =
+        values_unravel(e, loc, row, n, t->dims, &at) && rows_compute(e, loc, t, n, at.u.tuple.at);
+    s->body = eval_end(e, body, NULL, loc);
+    VEC_PUSH(e->arena, &e->kernel->stages, s);
+    e->stage = NULL;
+    return ok;
+}
