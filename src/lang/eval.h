@@ -15,7 +15,20 @@ struct Env {
 
 typedef struct Stmts {
     VEC(Node *) list;
+    struct Stmts *parent; // the list that this one will be part of
+    int first_id;         // variables from here on were made inside
+    bool conditional;     // it may not run although the parent does
 } Stmts;
+
+// An element that was computed.
+typedef struct Shared {
+    const Tensor *t;
+    int n;
+    Value *index;
+    Value value;
+    const Stmts *where;
+    bool guard; // with guarded leaves
+} Shared;
 
 enum {
     EVAL_MAX_DEPTH = 400,
@@ -48,6 +61,10 @@ typedef struct Eval {
     const Choices *choices;
     int64_t block_dims[KERNEL_MAX_GRID]; // of the stage: thread.x runs over the first
     int nblock_dims;
+    const OpInst *op; // whose body is evaluated
+    VEC(Shared) shared;
+    int shared_from; // older ones do not count here
+    int choosing; // arms of conditional expressions around, which statements would turn into branches
     int reducing;      // reductions and folds around, of the value being computed
     bool hole_reduced; // a hole was read in one
     bool guard_leaves; // leaves are read with a guard: the index may lie outside
@@ -142,10 +159,13 @@ bool pack_within(Eval *e, Loc loc, int n, const Value *index, const Value *dims,
                  Value *out); // 0 <= index < dims, folded where known
 bool pack_broadcast(Eval *e, Loc loc, const Value *index, const Value *dims, int n,
                     Value *out); // 0 where an extent is 1
-bool op_element(Eval *e, Loc loc, const OpInst *op, int output, int n, const Value *index,
-                Value *out);
 bool values_ravel(Eval *e, Loc loc, int n, const Value *index, const Value *dims, Value *out);
 bool values_unravel(Eval *e, Loc loc, Value linear, int n, const Value *dims, Value *out);
+
+// eval_share.c
+bool share_find(const Eval *e, const Tensor *t, int n, const Value *index, Value *out);
+bool share_load(Eval *e, Loc loc, Tensor *t, int n, const Value *index,
+                bool (*compute)(Eval *, Loc, Tensor *, int, const Value *, Value *), Value *out);
 
 // eval_rows.c: epilogues that need whole rows.
 bool rows_find(Eval *e, Loc loc, Tensor *t); // which outputs of result t do

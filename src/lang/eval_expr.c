@@ -51,6 +51,7 @@ bool eval_begin(Eval *e, Stmts **into, Stmts **saved, Loc loc)
     if (!e->out) return eval_fail(e, loc, "this can only be computed inside a kernel");
     *saved = e->out;
     *into = e->out = NEW(e->arena, Stmts);
+    **into = (Stmts){.parent = *saved, .first_id = e->kernel->next_id};
     return true;
 }
 
@@ -218,11 +219,15 @@ static bool conditional(Eval *e, Node *n, Value *out)
     Stmts *sa, *sb, *saved;
     eval_begin(e, &sa, &saved, n->loc);
     bool conditional = e->conditional;
-    e->conditional = true;
+    e->conditional = sa->conditional = true;
+    e->choosing++;
     bool ok = eval_block(e, KID(n, SELECT, a), &a);
-    e->out = sb = NEW(e->arena, Stmts);
+    e->out = saved;
+    eval_begin(e, &sb, &saved, n->loc);
+    sb->conditional = true;
     ok = ok && eval_block(e, KID(n, SELECT, b), &b);
     e->out = saved;
+    e->choosing--;
     e->conditional = conditional;
     if (!ok) return false;
     if (e->returning) return eval_fail(e, n->loc, "%s", eval_return_text);
@@ -309,8 +314,10 @@ static bool short_circuit(Eval *e, Node *n, Value *out)
     Stmts *right, *saved;
     eval_begin(e, &right, &saved, n->loc);
     bool conditional = e->conditional;
-    e->conditional = true;
+    e->conditional = right->conditional = true;
+    e->choosing++;
     bool ok = eval_scalar(e, n->kid[1], &b);
+    e->choosing--;
     e->conditional = conditional;
     e->out = saved;
     if (!ok) return false;

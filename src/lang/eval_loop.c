@@ -129,6 +129,7 @@ static bool loops(Eval *e, Loops s)
     Stmts *inner, *saved;
     Node *loop = eval_loop_open(e, loc, hint, a.lo, a.hi, &v);
     if (!eval_begin(e, &inner, &saved, loc)) return false;
+    inner->first_id = v->id;
     loop->sub = s.n->sub;
     index = value_expr(node_var(e->arena, loc, v));
     if (a.step > 1 && (!eval_binary(e, loc, N_MUL, index, value_int(a.step), &index) ||
@@ -175,6 +176,7 @@ static bool mapped(Eval *e, Node *n, const Mapping *m, Node *worker)
     }
     Stmts *body, *saved;
     if (!eval_begin(e, &body, &saved, n->loc)) return false;
+    if (m->rank) body->first_id = REST(loop)[0]->u.var->id;
     Env *env = e->env;
     bool ok =
         NREST(vars) == m->rank || (NREST(vars) == 1 && REST(vars)[0]->kind == N_SPREAD) ||

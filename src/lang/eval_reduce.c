@@ -51,6 +51,7 @@ static bool nest_axis(Eval *e, Nest s, Sym hint, Value range, bool of_pack)
     if (!eval_begin(e, &inner, &saved, b->loc)) return false;
     Var *v;
     Node *loop = eval_loop_open(e, b->loc, hint, lo, hi, &v);
+    inner->first_id = v->id;
     Value index = value_expr(node_var(e->arena, b->loc, v));
     Env *env = e->env;
     if (of_pack) s.index.u.tuple.at[s.axis++] = index;

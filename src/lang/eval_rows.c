@@ -12,7 +12,7 @@ static Value fresh(Eval *e, const char *name, DType type)
 static bool reads_rows(Eval *e, Loc loc, Tensor *hole, Tensor *o, bool *out)
 {
     Kernel *k = e->kernel;
-    int next_id = k->next_id;
+    int next_id = k->next_id, shared = e->shared.n;
     Stmts *saved = e->out;
     Value at[EVAL_MAX_RANK], v;
     e->out = NEW(e->arena, Stmts);
@@ -24,6 +24,7 @@ static bool reads_rows(Eval *e, Loc loc, Tensor *hole, Tensor *o, bool *out)
     *out = e->hole_reduced;
     e->out = saved;
     k->next_id = next_id;
+    e->shared.n = shared;
     return ok;
 }
 
@@ -74,6 +75,7 @@ static bool row_of(Eval *e, Loc loc, Tensor *o, Buffer *memory, int n, Value *at
     Stmts *body, *saved;
     if (!eval_index(e, loc, o->dims[n], &hi) || !eval_begin(e, &body, &saved, loc)) return false;
     Node *loop = eval_loop_open(e, loc, "j", lo, hi, &v);
+    body->first_id = v->id;
     at[n] = value_expr(node_var(e->arena, loc, v));
     bool ok = row_of(e, loc, o, memory, n + 1, at);
     loop->kid[2] = eval_end(e, body, saved, loc);
@@ -85,6 +87,7 @@ static bool all_outputs(Eval *e, Loc loc, Tensor *t, int n, const Value *index)
 {
     const Epilogue *ep = t->epilogue;
     Tensor saved = *ep->hole;
+    int shared = e->shared.n;
     bool ok = true, guard = e->guard_leaves;
     ep->hole->is_hole = false;
     ep->hole->buf = t->rows;
@@ -96,6 +99,7 @@ static bool all_outputs(Eval *e, Loc loc, Tensor *t, int n, const Value *index)
     }
     e->guard_leaves = guard;
     *ep->hole = saved;
+    e->shared.n = shared; // they read the hole
     return ok;
 }
 
@@ -112,6 +116,7 @@ bool rows_compute(Eval *e, Loc loc, Tensor *t, int n, const Value *index)
     Stmts *body, *saved;
     if (!pack_within(e, loc, n, at, t->dims, &in) || !eval_begin(e, &body, &saved, loc))
         return false;
+    body->conditional = true;
     bool ok = all_outputs(e, loc, t, n, at);
     Node *then = eval_end(e, body, saved, loc);
     if (!ok || (in.kind == V_BOOL && !in.u.i)) return ok;

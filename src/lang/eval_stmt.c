@@ -43,6 +43,7 @@ static bool let(Eval *e, Node *n)
         t->name = KID(p, INDEX, base)->u.sym;
         t->let = n;
         t->env = e->env;
+        t->owner = e->op;
         eval_bind(e, t->name, (Value){.kind = V_TENSOR, .u.tensor = t});
         return true;
     }
@@ -197,7 +198,7 @@ static bool arm(Eval *e, Node *body, Node **out, Loc loc)
     Stmts *s, *saved;
     if (!eval_begin(e, &s, &saved, loc)) return false;
     bool conditional = e->conditional;
-    e->conditional = true;
+    e->conditional = s->conditional = true;
     bool ok = eval_stmts(e, body);
     e->conditional = conditional;
     *out = eval_end(e, s, saved, loc);

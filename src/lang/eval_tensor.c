@@ -130,9 +130,11 @@ static bool let_load(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Val
     return ok;
 }
 
+static bool op_element(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value *out);
+
 bool tensor_load(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value *out)
 {
-    if (t->let) return let_load(e, loc, t, n, index, out);
+    if (t->let) return share_load(e, loc, t, n, index, let_load, out);
     if (!check_rank(e, loc, t->name, t->rank, n)) return false;
     if (t->is_hole) {
         e->hole_reduced = e->hole_reduced || e->reducing;
@@ -142,8 +144,21 @@ bool tensor_load(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value *
         return true;
     }
     if (t->buf) return leaf_load(e, loc, t, n, index, NULL, out);
-    if (t->producer) return op_element(e, loc, t->producer, t->output, n, index, out);
+    if (t->producer) return share_load(e, loc, t, n, index, op_element, out);
     return eval_fail(e, loc, "'%s' is a result: it can be stored, not read", t->name);
+}
+
+// a < b or a <= b, known where their bounds say it.
+static bool known_less(Eval *e, Loc loc, NodeKind op, Value a, Value b, Value *out)
+{
+    Node *x, *y;
+    int64_t xlo, xhi, ylo, yhi;
+    if (!eval_index(e, loc, a, &x) || !eval_index(e, loc, b, &y)) return false;
+    *out = value_bool(true);
+    if (node_bounds(x, &xlo, &xhi) && node_bounds(y, &ylo, &yhi) &&
+        (op == N_LE ? xhi <= ylo : xhi < ylo))
+        return true;
+    return eval_binary(e, loc, op, a, b, out);
 }
 
 bool pack_within(Eval *e, Loc loc, int n, const Value *index, const Value *dims, Value *out)
@@ -151,8 +166,8 @@ bool pack_within(Eval *e, Loc loc, int n, const Value *index, const Value *dims,
     *out = value_bool(true);
     for (int i = 0; i < n; i++) {
         Value lo, hi;
-        if (!eval_binary(e, loc, N_LE, value_int(0), index[i], &lo) ||
-            !eval_binary(e, loc, N_LT, index[i], dims[i], &hi) ||
+        if (!known_less(e, loc, N_LE, value_int(0), index[i], &lo) ||
+            !known_less(e, loc, N_LT, index[i], dims[i], &hi) ||
             !eval_binary(e, loc, N_LAND, *out, lo, out) ||
             !eval_binary(e, loc, N_LAND, *out, hi, out))
             return false;
@@ -202,9 +217,13 @@ static bool element_apply(Eval *e, void *user, Value *out)
         return true;
     }
     Tensor saved = *x->leaf;
+    int from = e->shared_from, shared = e->shared.n;
     x->leaf->is_hole = true;
     x->leaf->hole = x->value;
+    e->shared_from = shared; // what was computed from memory is another thing
     bool ok = element_load(e, user, out);
+    e->shared_from = from;
+    e->shared.n = shared;
     *x->leaf = saved;
     return ok;
 }
@@ -219,7 +238,7 @@ static bool guarded(Eval *e, Loc loc, Value in, DType type,
     Value v;
     Node *x, *y, *c;
     if (!eval_begin(e, &body, &saved, loc)) return false;
-    e->guard_leaves = true;
+    e->guard_leaves = body->conditional = true;
     bool ok = compute(e, user, &v);
     e->guard_leaves = guard;
     e->out = saved;
@@ -328,6 +347,7 @@ static bool store_epilogue(Eval *e, Loc loc, Tensor *t, int n, const Value *inde
     Value at[EVAL_MAX_RANK], linear, there;
     for (int i = 0; i < n; i++) at[i] = eval_pin(e, "i", index[i]);
     bool guard = e->guard_leaves, ok = true;
+    int shared = e->shared.n;
     e->guard_leaves = true;
     if (t->rows && t->rows->space == SPACE_WORKSPACE)
         ok = store_node(e, loc, t->rows, n, at, ep->hole->hole, GUARD_DROP);
@@ -343,6 +363,7 @@ static bool store_epilogue(Eval *e, Loc loc, Tensor *t, int n, const Value *inde
         else ok = ok && store_node(e, loc, ep->memory[k], o->rank, there.u.tuple.at, v, GUARD_DROP);
     }
     e->guard_leaves = guard;
+    e->shared.n = shared; // they read the hole
     ep->hole->hole = value_none();
     return ok;
 }
@@ -409,17 +430,18 @@ static bool element_of(Eval *e, Node *seq, Sym name, int n, const Value *index, 
     return true;
 }
 
-bool op_element(Eval *e, Loc loc, const OpInst *op, int output, int n, const Value *index,
-                Value *out)
+static bool op_element(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value *out)
 {
+    const OpInst *op = t->producer, *outer = e->op;
     if (++e->depth > EVAL_MAX_DEPTH)
         return eval_fail(e, loc, "ops nest deeper than %d", EVAL_MAX_DEPTH);
-    Tensor *r = op->results[output];
+    Tensor *r = op->results[t->output];
     Value at[EVAL_MAX_RANK];
     for (int i = 0; i < n; i++)
         at[i] = index[i].kind == V_RANGE ? index[i] : eval_pin(e, "i", index[i]);
     Env *env = e->env;
     e->env = op->env;
+    e->op = op;
     bool found = false;
     bool ok =
         op->decl->sub == OP_INDEX ||
@@ -429,6 +451,7 @@ bool op_element(Eval *e, Loc loc, const OpInst *op, int output, int n, const Val
         ok = eval_fail(e, op->decl->loc, "the body of '%s' does not define '%s'", op->decl->u.sym,
                        r->name);
     e->env = env;
+    e->op = outer;
     e->depth--;
     Node *x;
     if (!ok || !eval_node_as(e, loc, *out, r->type, &x)) return false;

@@ -254,6 +254,7 @@ static bool instantiate(Eval *e, const Instantiation *s, const Epilogue *ep, int
     Env *env = e->env;
     Loc loc = s->decl->loc;
     e->broken = false;
+    e->shared.n = 0;
     e->env = NULL;
     k->template_name = s->decl->u.sym;
     k->loc = loc;

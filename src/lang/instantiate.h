@@ -21,11 +21,12 @@ struct Tensor {
     Buffer *buf;            // a leaf: memory of the kernel
     const OpInst *producer; // or a result of an op, computed where it is loaded
     int output;
-    const Node *let; // or an indexed let of an op's body, with
-    Env *env;        //   where it was written
-    bool is_hole;    // or an anchor's result that epilogue ops read: while stored, its element is
-    Value hole;      //   this
-    Node *param;     // the parameter it is bound to, if that prefers a layout
+    const Node *let;     // or an indexed let of an op's body, with
+    Env *env;            //   where it was written,
+    const OpInst *owner; //   and the op
+    bool is_hole; // or an anchor's result that epilogue ops read: while stored, its element is
+    Value hole;   //   this
+    Node *param;  // the parameter it is bound to, if that prefers a layout
     struct Tensor *packed;     // the leaf that holds it in that layout, or NULL
     struct Tensor *repacked;   // or what computes it, made at first use
     int64_t align_bytes;       // known alignment of a leaf; 0: its dtype's
@@ -48,7 +49,7 @@ typedef struct Epilogue { // of one kernel result
         hole; // what `outputs` read; has the result's type and dims. NULL: the result is stored as it is in outputs[0]
     Tensor **
         outputs; // computed from the hole at the element with the same row-major position, or the same index where dims are equal; or with sums,
-        // maxima and the like over the last axis: then computed when whole rows are there (c.rows, docs/language.md)
+    // maxima and the like over the last axis: then computed when whole rows are there (c.rows, docs/language.md)
     Buffer **memory; // (noutput) where each goes
     int noutput;
 } Epilogue;
