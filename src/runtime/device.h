@@ -9,6 +9,7 @@
 
 typedef struct Device Device;
 typedef struct DeviceModule DeviceModule; // what load_module made; each kind has its own meaning
+typedef struct DeviceGraph DeviceGraph;   // recorded launches, likewise
 
 // fn(arg, begin, end, worker) must be called so that the ranges cover [0, ntask) once; `worker` is
 // below DeviceOptions.nthread and differs between calls that run at the same time.
@@ -49,6 +50,15 @@ typedef struct DeviceOps {
                                Error *e);             // sets stage->entry
     heald_status (*synchronise)(Device *d, Error *e); // waits for all that was launched and copied
     int (*nthread)(const Device *d);
+    // Launches and copies on the device between the two are recorded, not run; pointers and dims are
+    // part of the record.
+    heald_status (*begin_capture)(Device *d, Error *e);
+    heald_status (*end_capture)(Device *d, DeviceGraph **out, Error *e);
+    heald_status (*replay)(Device *d, DeviceGraph *g, Error *e);
+    void (*drop_graph)(Device *d, DeviceGraph *g); // NULL is fine
+    // Time that the device needed for what was launched between the two; the second waits for it.
+    heald_status (*time_begin)(Device *d, Error *e);
+    heald_status (*time_end)(Device *d, int64_t *ns, Error *e);
 } DeviceOps;
 
 // The head of every kind's own struct.

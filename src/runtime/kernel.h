@@ -24,6 +24,11 @@ typedef struct RuntimeStage {
     int ngrid; // 0: one block
     ShapeExpr grid[STAGE_MAX_GRID];
     int64_t scratch_bytes; // of each worker
+    // On a GPU:
+    int nthread;          // of a block
+    int64_t shared_bytes; // dynamic shared memory of a block
+    bool linear_grid;     // blocks are numbered along x, row-major in (x, y, z)
+    bool cooperative;     // all blocks run at the same time
 } RuntimeStage;
 
 typedef struct RuntimeRequirement {

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// NVIDIA GPUs as devices. The driver is loaded when one is opened; nothing of CUDA is needed to
+// build, or to run without.
+#ifndef HEALD_RUNTIME_CUDA_H
+#define HEALD_RUNTIME_CUDA_H
+
+#include "runtime/device.h"
+
+// Memory is on the GPU, 256-byte aligned, and kept for reuse until the device is closed. Launches and
+// copies are in order, in a stream of the device's own; copies from and to the host have happened when
+// they return. A kernel that faults takes the context with it: the wait that finds out names the
+// kernel, and every later call fails with the same message.
+// HEALD_CUDA_SYNC=1 waits after each launch.
+extern const DeviceOps device_cuda;
+
+typedef struct CudaInfo {
+    char name[128];
+    int arch; // 90: compute capability 9.0
+    int nmultiprocessor;
+    int driver_version; // 13000: for CUDA 13.0
+    int64_t shared_bytes; // that a block may ask for
+    int64_t l2_bytes, memory_bytes;
+} CudaInfo;
+const CudaInfo *cuda_info(const Device *d); // of a device opened by device_cuda
+
+// The stream that the device works in, a CUstream; for callers that order their own work by it.
+void *cuda_stream(const Device *d);
+
+#endif

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// NVIDIA's driver, found at run time, and the device that speaks to it. Types are named here because
+// its header is not needed to build.
+#ifndef HEALD_RUNTIME_CUDA_DRIVER_H
+#define HEALD_RUNTIME_CUDA_DRIVER_H
+
+#include "runtime/cuda.h"
+
+typedef int CudaResult;
+typedef unsigned long long CudaPointer;
+typedef struct CudaContext CudaContext;
+typedef struct CudaStream CudaStream;
+typedef struct CudaEvent CudaEvent;
+typedef struct CudaModule CudaModule;
+typedef struct CudaFunction CudaFunction;
+typedef struct CudaGraph CudaGraph;
+typedef struct CudaGraphExec CudaGraphExec;
+
+// Numbers of cuda.h.
+enum {
+    CUDA_OK = 0,
+    CUDA_OUT_OF_MEMORY = 2,
+    CUDA_NO_DEVICE = 100,
+    CUDA_NO_BINARY_FOR_GPU = 209,
+    CUDA_FILE_NOT_FOUND = 301,
+    CUDA_NOT_FOUND = 500,
+    CUDA_ILLEGAL_ADDRESS = 700,
+    CUDA_LAUNCH_OUT_OF_RESOURCES = 701,
+    CUDA_LAUNCH_TIMEOUT = 702,
+    CUDA_CONTEXT_IS_DESTROYED = 709,
+    CUDA_ASSERT = 710,
+    CUDA_HARDWARE_STACK_ERROR = 714,
+    CUDA_LAUNCH_FAILED = 719,
+    CUDA_COOPERATIVE_TOO_LARGE = 720
+};
+
+typedef struct CudaDriver {
+    void *library;
+#define CU(field, symbol, parameters) CudaResult(*field) parameters;
+#include "runtime/cuda_driver.def"
+#undef CU
+} CudaDriver;
+
+// Loads libcuda.so.1, or the file HEALD_CUDA_DRIVER, and starts it. HEALD_DEVICE with what is
+// missing: the driver, a device, a newer driver.
+heald_status cuda_driver_open(CudaDriver *d, Error *e);
+void cuda_driver_close(CudaDriver *d);
+
+// ---- the device
+
+typedef struct CudaBlock { // of memory, from the driver
+    CudaPointer p;
+    int64_t bytes;
+    bool used;
+} CudaBlock;
+
+enum { CUDA_MAX_CHECKED = 1024 };
+
+typedef struct Cuda {
+    Device head;
+    CudaDriver driver;
+    CudaInfo info;
+    int device;
+    CudaContext *context;
+    CudaStream *stream;
+    CudaEvent *event[2]; // of time_begin and time_end
+    CudaBlock *block;
+    int nblock, block_capacity;
+    // Kernels since the last wait: one of them is at fault when it fails.
+    const RuntimeKernel *first, *last;
+    int64_t nlaunch;
+    // Where kernels tell which of their checks failed, in host memory: a word for each kernel.
+    volatile uint32_t *failed;
+    CudaPointer failed_on_device;
+    const RuntimeKernel *checked[CUDA_MAX_CHECKED];
+    bool synchronous; // wait after each launch, so that a fault is laid at the right door
+    bool capturing;
+    bool lost;    // nothing works any more, and
+    Error reason; // why
+} Cuda;
+
+// Makes the context the thread's. HEALD_DEVICE when it is lost.
+heald_status cuda_enter(Cuda *c, Error *e);
+// A driver's result as a status: HEALD_DEVICE or HEALD_NO_MEMORY with "WHAT: the driver's words". A
+// result that means that the context is dead marks it as lost.
+heald_status cuda_result(Cuda *c, CudaResult r, Error *e, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+// Waits for the stream, and looks for faults and failed checks.
+heald_status cuda_wait(Cuda *c, Error *e);
+
+heald_status cuda_allocate(Device *d, int64_t bytes, void **out, Error *e);
+void cuda_free(Device *d, void *p);
+void cuda_free_all(Cuda *c); // to the driver
+
+heald_status cuda_launch(Device *d, const RuntimeKernel *k, int stage, const int64_t *grid,
+                         void *const *buffers, const int64_t *dims, Error *e);
+heald_status cuda_failed_checks(Cuda *c, Error *e);
+
+heald_status cuda_begin_capture(Device *d, Error *e);
+heald_status cuda_end_capture(Device *d, DeviceGraph **out, Error *e);
+heald_status cuda_replay(Device *d, DeviceGraph *g, Error *e);
+void cuda_drop_graph(Device *d, DeviceGraph *g);
+heald_status cuda_time_begin(Device *d, Error *e);
+heald_status cuda_time_end(Device *d, int64_t *ns, Error *e);
+
+#endif

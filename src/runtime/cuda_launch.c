@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launching kernels on a GPU, recording launches to replay them, and timing.
+#include "runtime/cuda_driver.h"
+
+#include "base/util.h"
+#include "runtime/memory.h"
+
+#include <inttypes.h>
+
+enum { MAX_ARGUMENTS = 256, MAX_GRID_X = INT32_MAX, MAX_GRID_YZ = 65535, CAPTURE_RELAXED = 2 };
+
+// ---- checks
+
+// Each kernel that has checks keeps a word. When all are taken, kernels share.
+static int check_slot(Cuda *c, const RuntimeKernel *k)
+{
+    uint32_t start = (uint32_t)((uintptr_t)k / 64) % CUDA_MAX_CHECKED;
+    for (uint32_t i = 0; i < CUDA_MAX_CHECKED; i++) {
+        uint32_t slot = (start + i) % CUDA_MAX_CHECKED;
+        if (c->checked[slot] == k) return (int)slot;
+        if (c->checked[slot]) continue;
+        c->checked[slot] = k;
+        return (int)slot;
+    }
+    c->checked[start] = k;
+    return (int)start;
+}
+
+heald_status cuda_failed_checks(Cuda *c, Error *e)
+{
+    heald_status s = HEALD_OK;
+    for (int i = 0; i < CUDA_MAX_CHECKED; i++) {
+        const RuntimeKernel *k = c->checked[i];
+        uint32_t n = k ? c->failed[i] : 0;
+        if (!n) continue;
+        c->failed[i] = 0;
+        const char *text = n <= (uint32_t)k->ncheck ? k->check[n - 1] : NULL;
+        s = error_set(e, HEALD_CHECK_FAILED, "kernel %s: check %u failed%s%s", k->name, n,
+                      text ? ": " : "", text ? text : "");
+    }
+    return s;
+}
+
+// ---- launching
+
+static heald_status fit_grid(const RuntimeKernel *k, const RuntimeStage *st, const int64_t *grid,
+                             unsigned *out, Error *e)
+{
+    int64_t x = st->linear_grid ? grid[0] * grid[1] * grid[2] : grid[0];
+    int64_t y = st->linear_grid ? 1 : grid[1], z = st->linear_grid ? 1 : grid[2];
+    if (x > MAX_GRID_X || y > MAX_GRID_YZ || z > MAX_GRID_YZ)
+        return error_set(e, HEALD_UNSUPPORTED,
+                         "kernel %s, stage %s: a grid of %" PRId64 " x %" PRId64 " x %" PRId64
+                         " blocks is more than a GPU takes",
+                         k->name, st->name, grid[0], grid[1], grid[2]);
+    out[0] = (unsigned)x;
+    out[1] = (unsigned)y;
+    out[2] = (unsigned)z;
+    return HEALD_OK;
+}
+
+heald_status cuda_launch(Device *d, const RuntimeKernel *k, int stage, const int64_t *grid,
+                         void *const *buffers, const int64_t *dims, Error *e)
+{
+    Cuda *c = (Cuda *)d;
+    const RuntimeStage *st = &k->stage[stage];
+    CudaFunction *f = (CudaFunction *)st->entry.handle;
+    void *arg[MAX_ARGUMENTS];
+    unsigned g[3];
+    int n = 0, nbuffer = k->nparam + k->nworkspace;
+    heald_status s = cuda_enter(c, e);
+    if (!s && nbuffer + k->ndim + 1 > MAX_ARGUMENTS)
+        s = error_set(e, HEALD_UNSUPPORTED, "kernel %s has more than %d arguments", k->name,
+                      MAX_ARGUMENTS - 1);
+    if (!s) s = fit_grid(k, st, grid, g, e);
+    if (s) return s;
+    for (int i = 0; i < nbuffer; i++) arg[n++] = (void *)&buffers[i];
+    for (int i = 0; i < k->ndim; i++) arg[n++] = (void *)&dims[i];
+    CudaPointer failed = 0;
+    if (k->ncheck) {
+        failed = c->failed_on_device + (CudaPointer)check_slot(c, k) * sizeof(uint32_t);
+        arg[n++] = &failed;
+    }
+    unsigned threads = (unsigned)st->nthread, shared = (unsigned)st->shared_bytes;
+    CudaResult r = st->cooperative ? c->driver.launch_cooperative(f, g[0], g[1], g[2], threads, 1, 1,
+                                                                  shared, c->stream, arg)
+                                   : c->driver.launch(f, g[0], g[1], g[2], threads, 1, 1, shared,
+                                                      c->stream, arg, NULL);
+    if (r == CUDA_COOPERATIVE_TOO_LARGE)
+        return error_set(e, HEALD_UNSUPPORTED,
+                         "kernel %s, stage %s: %u blocks cannot all run at the same time on %s",
+                         k->name, st->name, g[0] * g[1] * g[2], c->info.name);
+    s = cuda_result(c, r, e, "kernel %s, stage %s", k->name, st->name);
+    if (s) return s;
+    if (c->nlaunch++ == 0) c->first = k;
+    c->last = k;
+    return c->synchronous && !c->capturing ? cuda_wait(c, e) : HEALD_OK;
+}
+
+// ---- recording
+
+heald_status cuda_begin_capture(Device *d, Error *e)
+{
+    Cuda *c = (Cuda *)d;
+    heald_status s = cuda_enter(c, e);
+    if (!s)
+        s = cuda_result(c, c->driver.capture_begin(c->stream, CAPTURE_RELAXED), e,
+                        "recording launches");
+    c->capturing = !s;
+    return s;
+}
+
+heald_status cuda_end_capture(Device *d, DeviceGraph **out, Error *e)
+{
+    Cuda *c = (Cuda *)d;
+    CudaGraph *graph = NULL;
+    *out = NULL;
+    c->capturing = false;
+    heald_status s = cuda_enter(c, e);
+    if (!s)
+        s = cuda_result(c, c->driver.capture_end(c->stream, &graph), e, "recording launches");
+    if (!s)
+        s = cuda_result(c, c->driver.graph_instantiate((CudaGraphExec **)out, graph, 0), e,
+                        "recorded launches");
+    if (graph) c->driver.graph_destroy(graph);
+    return s;
+}
+
+heald_status cuda_replay(Device *d, DeviceGraph *g, Error *e)
+{
+    Cuda *c = (Cuda *)d;
+    heald_status s = cuda_enter(c, e);
+    if (s) return s;
+    return cuda_result(c, c->driver.graph_launch((CudaGraphExec *)g, c->stream), e,
+                       "recorded launches");
+}
+
+void cuda_drop_graph(Device *d, DeviceGraph *g)
+{
+    Cuda *c = (Cuda *)d;
+    if (g && !cuda_enter(c, NULL)) c->driver.exec_destroy((CudaGraphExec *)g);
+}
+
+// ---- timing
+
+heald_status cuda_time_begin(Device *d, Error *e)
+{
+    Cuda *c = (Cuda *)d;
+    heald_status s = cuda_enter(c, e);
+    return s ? s : cuda_result(c, c->driver.event_record(c->event[0], c->stream), e, "an event");
+}
+
+heald_status cuda_time_end(Device *d, int64_t *ns, Error *e)
+{
+    Cuda *c = (Cuda *)d;
+    float ms = 0;
+    *ns = 0;
+    heald_status s = cuda_enter(c, e);
+    if (!s) s = cuda_result(c, c->driver.event_record(c->event[1], c->stream), e, "an event");
+    if (!s) s = cuda_result(c, c->driver.event_wait(c->event[1]), e, "waiting for the GPU");
+    if (!s)
+        s = cuda_result(c, c->driver.event_elapsed(&ms, c->event[0], c->event[1]), e, "an event");
+    *ns = (int64_t)((double)ms * 1e6);
+    return s;
+}
