@@ -2,6 +2,7 @@
 // Building one kernel. Its name holds a hash of its IR as instantiated, so that equal kernels are
 // one; the cache is keyed by the C text and everything about the compiler.
 #include "codegen/build.h"
+#include "codegen/cuda_build.h"
 
 #include "base/os.h"
 
@@ -172,17 +173,24 @@ heald_status kernel_load(Arena *a, BuiltKernel *b, const char *path, Error *e)
     return s;
 }
 
-static heald_status build_c(const Builder *b, Arena *a, Kernel *k, const char *op, BuiltKernel *out,
-                            Diag *d, Error *e)
+static bool make_text(const Builder *b, Arena *a, Kernel *k, BuiltKernel *out, Diag *d)
 {
     Buf text;
     buf_init(&text, a);
-    if (!passes_run(k, &b->passes, d) || !fill_memory(a, k, &out->runtime, d) ||
-        !codegen_c(k, b->lines, &text, d)) {
-        return HEALD_DIAGNOSTIC;
-    }
+    bool cuda = k->target.kind == TARGET_CUDA;
+    if (!passes_run(k, &b->passes, d) || !fill_memory(a, k, &out->runtime, d)) return false;
+    if (cuda && !cuda_fill_stages(k, &out->runtime, d)) return false;
+    if (!(cuda ? codegen_cuda : codegen_c)(k, b->lines, &text, d)) return false;
     out->source = buf_text(&text);
+    return true;
+}
+
+static heald_status build_text(const Builder *b, Arena *a, Kernel *k, const char *op,
+                               BuiltKernel *out, Diag *d, Error *e)
+{
+    if (!make_text(b, a, k, out, d)) return HEALD_DIAGNOSTIC;
     if (b->source_only) return HEALD_OK;
+    if (k->target.kind == TARGET_CUDA) return cuda_build(b, a, op, out, e);
     const char *key = arena_printf(a, "%s\n// %s\n// %s\n", out->source, b->toolchain->version,
                                    b->toolchain->flags);
     Compile c = {.toolchain = b->toolchain, .source = out->source};
@@ -195,12 +203,13 @@ heald_status kernel_build(const Builder *b, Arena *a, Kernel *k, const char *op,
                           Diag *d, Error *e)
 {
     *out = NULL;
+    if (k->target.kind == TARGET_CUDA && !b->interpret) cuda_bound_dims(k);
     name_kernel(a, k, op);
     BuiltKernel *built = NEW(a, BuiltKernel);
     built->kernel = k;
     if (!fill_kernel(a, k, &built->runtime, d)) return HEALD_DIAGNOSTIC;
     if (!b->interpret) {
-        heald_status s = build_c(b, a, k, op, built, d, e);
+        heald_status s = build_text(b, a, k, op, built, d, e);
         if (s) kernel_release(built);
         else *out = built;
         return s;
@@ -215,5 +224,8 @@ heald_status kernel_build(const Builder *b, Arena *a, Kernel *k, const char *op,
 
 void kernel_release(BuiltKernel *k)
 {
-    if (k) module_release(k->module);
+    if (!k) return;
+    module_release(k->module);
+    if (k->loaded) k->device->ops->unload_module(k->device, k->loaded);
+    k->loaded = NULL;
 }

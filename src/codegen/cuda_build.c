@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Building CUDA kernels: an entry of the cache holds source.cu, kernel.cubin or kernel.ptx, and
+// log.txt with the assembler's figures. Loading is apart, as it belongs to a device and its thread.
+#include "codegen/cuda_build.h"
+
+#include "base/os.h"
+
+#include <string.h>
+
+bool cuda_fill_stages(const Kernel *k, RuntimeKernel *r, Diag *d)
+{
+    for (int i = 0; i < r->nstage; i++) {
+        RuntimeStage *stage = &((RuntimeStage *)r->stage)[i];
+        CudaStage s;
+        if (!cuda_stage(k, k->stages.at[i], &s, d)) return false;
+        stage->nthread = s.nthread;
+        stage->shared_bytes = s.shared_bytes;
+        stage->linear_grid = s.linear_grid;
+        stage->cooperative = s.cooperative;
+    }
+    return true;
+}
+
+typedef struct Compile {
+    const CudaToolchain *toolchain;
+    const CudaFlags *flags;
+    const char *text;
+} Compile;
+
+static const char *image_name(const CudaFlags *f)
+{
+    return f->ptx ? "kernel.ptx" : "kernel.cubin";
+}
+
+static const char *compile_entry(void *user, Arena *a, const char *dir)
+{
+    const Compile *c = user;
+    const char *source = path_join(a, dir, "source.cu"), *image = path_join(a, dir, image_name(c->flags));
+    char *log = NULL;
+    const char *why = file_write_atomic(a, source, c->text, strlen(c->text));
+    if (!why) why = cuda_toolchain_compile(a, c->toolchain, c->flags, c->text, source, image, &log);
+    if (!why) why = file_write_atomic(a, path_join(a, dir, "log.txt"), log, strlen(log));
+    return why;
+}
+
+heald_status cuda_build(const Builder *b, Arena *a, const char *op, BuiltKernel *out, Error *e)
+{
+    if (!b->cuda) return error_set(e, HEALD_COMPILE, "no compiler for CUDA was given");
+    CudaFlags flags = cuda_toolchain_flags(b->cuda, a, out->kernel->target.arch);
+    const char *key = arena_printf(a, "%s\n// %s\n// %s\n", out->source, cuda_toolchain_version(b->cuda),
+                                   flags.text);
+    Compile c = {.toolchain = b->cuda, .flags = &flags, .text = out->source};
+    const char *why = cache_get(b->cache, a, op, key, compile_entry, &c, &out->dir, &out->cached);
+    if (why) return error_set(e, HEALD_COMPILE, "%s", why);
+    out->image = path_join(a, out->dir, image_name(&flags));
+    return HEALD_OK;
+}
+
+heald_status kernel_load_on(Arena *a, BuiltKernel *k, Device *d, Error *e)
+{
+    if (!k->image || k->loaded) return HEALD_OK;
+    if (!d->ops->load_module || !d->ops->find_entry)
+        return error_set(e, HEALD_UNSUPPORTED, "device %s cannot load kernel %s", d->ops->name,
+                         k->runtime.name);
+    heald_status s = d->ops->load_module(d, k->image, &k->loaded, e);
+    if (s) return s;
+    k->device = d;
+    for (int i = 0; !s && i < k->runtime.nstage; i++) {
+        RuntimeStage *stage = &((RuntimeStage *)k->runtime.stage)[i];
+        const char *symbol = arena_printf(a, "%s_%s", k->runtime.name, stage->name);
+        s = d->ops->find_entry(d, k->loaded, symbol, stage, e);
+    }
+    return s;
+}
