@@ -36,24 +36,38 @@ static Node *one_of(Node *x)
     return x->kind == N_BROADCAST ? x->kid[0] : x;
 }
 
-static bool is_step_one(const Node *x)
+static bool is_rising(const Node *x)
 {
-    return x->kind == N_RAMP && x->u.i == 1 && x->type == DT_I64;
+    return x->kind == N_RAMP && x->u.i >= 1 && x->type == DT_I64;
+}
+
+// The lanes l with l * step >= distance are those from here on.
+static Node *first_lane(Emit *e, Node *distance, int64_t step)
+{
+    Arena *a = e->arena;
+    if (step == 1) return distance;
+    Node *up = node_fold(a, node_binary(a, N_ADD, distance, node_i64(a, step - 1)));
+    return node_fold(a, node_binary(a, N_DIV, up, node_i64(a, step)));
+}
+
+static Node *one_more(Emit *e, Node *x)
+{
+    return node_fold(e->arena, node_binary(e->arena, N_ADD, x, node_i64(e->arena, 1)));
 }
 
 static bool comparison_range(Emit *e, const Node *n, Node **lo, Node **hi)
 {
-    Node *x = n->kid[0], *y = n->kid[1], *one = node_i64(e->arena, 1);
+    Node *x = n->kid[0], *y = n->kid[1];
     *lo = node_i64(e->arena, 0);
     *hi = node_i64(e->arena, n->lanes);
-    if (is_step_one(x) && y->kind == N_BROADCAST) {         // base + l < y
-        *hi = minus(e, one_of(y), x->kid[0]);
-        if (n->kind == N_LE) *hi = node_fold(e->arena, node_binary(e->arena, N_ADD, *hi, one));
+    if (is_rising(x) && y->kind == N_BROADCAST) {           // base + l * step < y
+        Node *distance = minus(e, one_of(y), x->kid[0]);
+        *hi = first_lane(e, n->kind == N_LE ? one_more(e, distance) : distance, x->u.i);
         return true;
     }
-    if (is_step_one(y) && x->kind == N_BROADCAST) {         // x < base + l
-        *lo = minus(e, one_of(x), y->kid[0]);
-        if (n->kind == N_LT) *lo = node_fold(e->arena, node_binary(e->arena, N_ADD, *lo, one));
+    if (is_rising(y) && x->kind == N_BROADCAST) {           // x < base + l * step
+        Node *distance = minus(e, one_of(x), y->kid[0]);
+        *lo = first_lane(e, n->kind == N_LT ? one_more(e, distance) : distance, y->u.i);
         return true;
     }
     return false;
@@ -377,6 +391,7 @@ static void vector_ramp(Emit *e, const Node *n)
 
 static void vector_unary(Emit *e, const Node *n, const char *op)
 {
+    if (emit_negation(e, n)) return;
     buf_printf(e->out, "(%s", op);
     emit_vector(e, n->kid[0]);
     buf_putc(e->out, ')');
