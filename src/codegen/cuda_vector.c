@@ -3,6 +3,8 @@
 // its lanes one by one; what lanes do under a mask is written out lane by lane.
 #include "codegen/cuda_emit.h"
 
+#include "passes/vectorise.h"
+
 #include <ctype.h>
 
 // ---- one lane of an expression
@@ -166,9 +168,56 @@ static void vector_load(Emit *e, Node *n)
     buf_puts(e->out, converts(t) ? "))" : ")");
 }
 
+// base + l inside lo .. hi, as two scalars more for a helper.
+static void lane_range(Emit *e, const Node *lo, const Node *hi)
+{
+    buf_puts(e->out, ", ");
+    emit_scalar(e, lo);
+    buf_puts(e->out, ", ");
+    emit_scalar(e, hi);
+}
+
+// if mask { b[base + l] } else { other }, where the lanes of the mask follow one another.
+static bool masked_load(Emit *e, Node *n)
+{
+    Node *mask = KID(n, SELECT, cond), *load = KID(n, SELECT, a), *lo, *hi;
+    DType t = (DType)n->type;
+    if (load->kind != N_LOAD || !is_contiguous(REST(load)[0]) || mask->lanes == 1 ||
+        !emit_mask_range(e, mask, &lo, &hi)) {
+        return false;
+    }
+    if (converts(t)) buf_printf(e->out, "%s(", emit_helper(e, "load", t, n->lanes));
+    buf_printf(e->out, "%s(", emit_helper(e, "getr", t, n->lanes));
+    address(e, load->u.buf, REST(load)[0]->kid[0]);
+    lane_range(e, lo, hi);
+    buf_puts(e->out, ", ");
+    if (converts(t)) buf_printf(e->out, "%s(", emit_helper(e, "store", t, n->lanes));
+    emit_vector(e, KID(n, SELECT, b));
+    buf_puts(e->out, converts(t) ? ")))" : ")");
+    return true;
+}
+
+static bool masked_store(Emit *e, Node *n)
+{
+    Node *index = REST(n)[0], *lo, *hi;
+    const Buffer *b = n->u.buf;
+    Node *mask = mask_take(&index);
+    if (!mask || !is_contiguous(index) || !emit_mask_range(e, mask, &lo, &hi)) return false;
+    buf_printf(e->out, "%s(", emit_helper(e, "putr", b->type, index->lanes));
+    address(e, b, index->kid[0]);
+    buf_puts(e->out, ", ");
+    if (converts(b->type)) buf_printf(e->out, "%s(", emit_helper(e, "store", b->type, index->lanes));
+    emit_vector(e, KID(n, STORE, value));
+    if (converts(b->type)) buf_putc(e->out, ')');
+    lane_range(e, lo, hi);
+    buf_putc(e->out, ')');
+    return true;
+}
+
 void cuda_vector_store(Emit *e, const Node *statement)
 {
     Node *n = (Node *)statement, *index = REST(n)[0], *value = KID(n, STORE, value);
+    if (value->lanes == index->lanes && masked_store(e, n)) return;
     const Buffer *b = n->u.buf;
     int lanes = index->lanes;
     if (value->lanes != lanes) {
@@ -207,6 +256,23 @@ static void broadcast(Emit *e, const Node *n)
     buf_putc(e->out, ')');
 }
 
+static void select_lanes(Emit *e, Node *n)
+{
+    Node *cond = KID(n, SELECT, cond);
+    if (masked_load(e, n)) return;
+    if (cond->lanes > 1 && cond->kind != N_BROADCAST) {
+        lane_by_lane(e, n);
+        return;
+    }
+    buf_putc(e->out, '(');
+    emit_scalar(e, cond->lanes > 1 ? cond->kid[0] : cond);
+    buf_puts(e->out, " ? ");
+    emit_vector(e, KID(n, SELECT, a));
+    buf_puts(e->out, " : ");
+    emit_vector(e, KID(n, SELECT, b));
+    buf_putc(e->out, ')');
+}
+
 void cuda_vector(Emit *e, const Node *n)
 {
     switch (n->kind) {
@@ -214,7 +280,7 @@ void cuda_vector(Emit *e, const Node *n)
     case N_RAMP: ramp(e, n); break;
     case N_BROADCAST: broadcast(e, n); break;
     case N_LOAD: vector_load(e, (Node *)n); break;
-    case N_SELECT: lane_by_lane(e, n); break;
+    case N_SELECT: select_lanes(e, (Node *)n); break;
     case N_INTRIN:
         if (node_pure(n) && n->nkid) operation(e, n);
         else lane_by_lane(e, n);

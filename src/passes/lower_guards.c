@@ -4,6 +4,7 @@
 // blocks at the edge, so that the inner loops of the former test nothing.
 #include "passes/pass.h"
 #include "passes/prove.h"
+#include "passes/vectorise.h"
 
 typedef struct Guards {
     Kernel *kernel;
@@ -42,21 +43,38 @@ static bool known(Guards *g, Node *distance, Node *cond)
 
 static Node *and_also(Arena *a, Node *x, Node *y)
 {
-    return x ? node_binary(a, N_LAND, x, y) : y;
+    return x ? arith_binary(a, N_LAND, x, y) : y;
 }
 
-// The condition that an index is inside the buffer; NULL if it always is.
+// Where lanes that follow one another begin and end; the index itself if it is a scalar.
+static void ends(Arena *a, Node *index, Node **low, Node **high)
+{
+    Node *base;
+    int64_t stride;
+    *low = *high = index;
+    if (index->lanes == 1 || !arith_affine(a, index, &base, &stride)) return;
+    Node *last = node_int(a, index->loc, (DType)index->type, (index->lanes - 1) * stride);
+    last = node_fold(a, node_binary(a, N_ADD, base, last));
+    *low = stride < 0 ? last : base;
+    *high = stride < 0 ? base : last;
+}
+
+// The condition that an index is inside the buffer, lane by lane; NULL if it always is.
 static Node *condition(Guards *g, const Buffer *b, Node *const *index)
 {
     Arena *a = g->kernel->arena;
-    Node *all = NULL;
+    Node *all = NULL, *first, *end;
     for (int i = 0; i < b->rank; i++) {
+        ends(a, index[i], &first, &end);
+        bool scalar = first->lanes == 1;
         Node *zero = node_int(a, index[i]->loc, (DType)index[i]->type, 0);
-        Node *low = node_binary(a, N_LE, zero, index[i]);
-        Node *high = node_binary(a, N_LT, index[i], b->extent[i]);
-        if (!known(g, index[i], low)) all = and_also(a, all, low);
+        Node *low = arith_binary(a, N_LE, zero, index[i]);
+        Node *high = arith_binary(a, N_LT, index[i], b->extent[i]);
+        if (!scalar || !known(g, first, arith_binary(a, N_LE, zero, first)))
+            all = and_also(a, all, low);
         Node *last = node_binary(a, N_SUB, b->extent[i], node_i64(a, 1));
-        if (!known(g, node_binary(a, N_SUB, last, index[i]), high)) all = and_also(a, all, high);
+        if (!scalar || !known(g, node_binary(a, N_SUB, last, end), arith_binary(a, N_LT, end, b->extent[i])))
+            all = and_also(a, all, high);
     }
     return all;
 }
@@ -69,16 +87,20 @@ static Node *load_else(Guards *g, Node *n)
     Node *load = make_load(a, n->loc, n->u.buf, NREST(n), REST(n));
     load->lanes = n->lanes;
     Node *cond = condition(g, n->u.buf, REST(n));
-    return cond ? node_select(a, cond, load, KID(n, LOAD_ELSE, other)) : load;
+    if (!cond) return load;
+    return node_select(a, arith_widen(a, cond, n->lanes), load, arith_widen(a, KID(n, LOAD_ELSE, other), n->lanes));
 }
 
 static Node *store_drop(Guards *g, Node *n)
 {
     Arena *a = g->kernel->arena;
-    Node *cond = condition(g, n->u.buf, REST(n));
-    Node *store = make_store(a, n->loc, n->u.buf, NREST(n), REST(n), KID(n, STORE, value),
-                             GUARD_NONE);
-    return cond ? make_if(a, n->loc, cond, store, NULL) : store;
+    Node *cond = condition(g, n->u.buf, REST(n)), *index[LAYOUT_MAX_RANK];
+    for (int i = 0; i < NREST(n); i++) index[i] = REST(n)[i];
+    bool lanes = cond && cond->lanes > 1;
+    if (lanes) index[0] = mask_put(a, cond, index[0]);
+    Node *store = make_store(a, n->loc, n->u.buf, NREST(n), index, KID(n, STORE, value),
+                             lanes ? GUARD_DROP : GUARD_NONE);
+    return cond && !lanes ? make_if(a, n->loc, cond, store, NULL) : store;
 }
 
 static Node *sequence(Guards *g, Node *n)
