@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running a graph in four ways and comparing bit for bit, all NaNs being one. The same templates are
+// chosen in every way, and none reassociates depending on what is fused into it, so nothing may
+// differ. The C of many graphs is one file: compiling each kernel alone would take minutes.
+#include "random_graph.h"
+
+#include "base/os.h"
+#include "ir/interp_device.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *const rg_way_name[RG_WAYS] = {
+    "unfused, interpreted", "fused, interpreted", "unfused, compiled", "fused, compiled",
+};
+
+enum { GUARD_BYTES = 64, GUARD = 0xb7 };
+
+// ---- the world
+
+const char *rg_world_init(RgWorld *w, bool optimise)
+{
+    *w = (RgWorld){0};
+    Arena *a = &w->arena;
+    w->sources.arena = a;
+    diag_init(&w->diag, a, &w->sources);
+    library_init(&w->library, a, interner_new(a), &w->sources);
+    if (!ops_load(&w->library, NULL, &w->diag)) {
+        Buf b;
+        buf_init(&b, a);
+        diag_render(&w->diag, &b);
+        return buf_text(&b);
+    }
+    w->ops = op_table_new(a, &w->library);
+    target_host(&w->target);
+    const char *why;
+    w->have_compiler = toolchain_find(a, &w->target, &w->tools, &why);
+    if (w->have_compiler && !optimise && !strncmp(w->tools.flags, "-O3", 3))
+        w->tools.flags = arena_printf(a, "-O1%s", w->tools.flags + 3);
+    const char *tmp = getenv("TMPDIR");
+    char *dir = arena_printf(a, "%s/heald-random-XXXXXX", tmp ? tmp : "/tmp");
+    if (!mkdtemp(dir)) return arena_printf(a, "%s cannot be made", dir);
+    w->dir = dir;
+    return NULL;
+}
+
+void rg_world_free(RgWorld *w)
+{
+    if (w->dir) dir_remove(&w->arena, w->dir);
+    arena_free(&w->arena);
+}
+
+// ---- one graph
+
+static void conclude(RgRun *r, RgOutcome outcome, const char *fmt, const char *way, const char *what)
+{
+    if (r->outcome != RG_SAME) return;
+    r->outcome = outcome;
+    r->why = arena_printf(&r->arena, fmt, way, what);
+}
+
+static const char *rendered(RgRun *r, const Diag *d)
+{
+    Buf b;
+    buf_init(&b, &r->arena);
+    diag_render(d, &b);
+    return buf_text(&b);
+}
+
+static const Node *only_graph(const Node *file)
+{
+    for (uint32_t i = 0; file && i < file->nkid; i++)
+        if (file->kid[i]->kind == N_GRAPH) return file->kid[i];
+    return NULL;
+}
+
+static void make_inputs(RgRun *r, const Node *decl, const Graph *g, Specialisation *s)
+{
+    Arena *a = &r->arena;
+    Node *params = KID((Node *)decl, GRAPH, params);
+    const int64_t **dims = NEW_ARRAY(a, const int64_t *, g->inputs.n);
+    int *rank = NEW_ARRAY(a, int, g->inputs.n);
+    const void **data = NEW_ARRAY(a, const void *, g->inputs.n);
+    r->input = NEW_ARRAY(a, void *, g->inputs.n);
+    for (int i = 0; i < g->inputs.n; i++) {
+        const GraphValue *v = g->inputs.at[i];
+        int64_t *d = NEW_ARRAY(a, int64_t, v->rank);
+        graph_value_dims(v, d);
+        dims[i] = d;
+        rank[i] = v->rank;
+        r->input[i] = arena_alloc(a, (size_t)graph_value_bytes(v) + 64);
+        rg_fill(r->name, v->name, v->type, graph_value_nelem(v), r->input[i]);
+        if (REST(params)[i]->sub & PARAM_CONST) data[i] = r->input[i];
+    }
+    *s = (Specialisation){.dims = dims, .rank = rank, .data = data};
+}
+
+static bool specialise(RgRun *r)
+{
+    RgWorld *w = r->world;
+    Diag d;
+    diag_init(&d, &r->arena, &w->sources);
+    Source *s = sources_add(&w->sources, "graph", r->text, strlen(r->text));
+    const Node *decl = only_graph(parse_file(&r->arena, w->library.names, s, &d));
+    Graph *g = decl ? graph_from_text(&r->arena, &w->library, w->ops, &w->target, decl, &d) : NULL;
+    Specialisation how;
+    if (g) {
+        r->name = decl->u.sym;
+        make_inputs(r, decl, g, &how);
+        r->graph = graph_specialise(g, &r->arena, &how, &w->target, &d);
+    }
+    if (!r->graph) conclude(r, RG_REJECTED, "%s: %s", "the graph", rendered(r, &d));
+    return r->graph != NULL;
+}
+
+static bool compile(RgRun *r, RgWay way)
+{
+    bool c = way == RG_UNFUSED_C || way == RG_FUSED_C;
+    CompileOptions o = {.target = r->world->target, .builder.interpret = !c, .builder.source_only = c};
+    o.builder.passes.verify = true;
+    o.fuse.off = way == RG_REFERENCE || way == RG_UNFUSED_C;
+    Diag d;
+    Error e = {0};
+    diag_init(&d, &r->arena, &r->world->sources);
+    if (!model_compile(r->graph, &r->arena, &o, &r->model[way], &d, &e)) return true;
+    const char *text = d.nerror ? rendered(r, &d) : e.text;
+    conclude(r, way == RG_REFERENCE ? RG_REJECTED : RG_DIFFERS, "%s does not compile: %s",
+             rg_way_name[way], text);
+    return false;
+}
+
+// Each output lies between guards and starts as rubbish that differs from way to way.
+static heald_tensor *make_output(RgRun *r, RgWay way, int i)
+{
+    const GraphValue *v = r->graph->outputs.at[i];
+    int64_t dims[GRAPH_MAX_RANK];
+    graph_value_dims(v, dims);
+    size_t size = (size_t)graph_value_bytes(v);
+    char *p = arena_alloc(&r->arena, size + 2 * GUARD_BYTES + 64);
+    p += 64 - (uintptr_t)p % 64;
+    memset(p, GUARD, size + 2 * GUARD_BYTES);
+    r->output[way][i] = p + GUARD_BYTES;
+    memset(r->output[way][i], v->type == DT_BOOL ? (int)way & 1 : 0x11 * (int)way + 0x13, size);
+    heald_tensor *t;
+    if (heald_tensor_from_memory((heald_dtype)v->type, v->rank, dims, r->output[way][i], NULL, NULL, &t)) abort();
+    return t;
+}
+
+static void check_guards(RgRun *r, RgWay way)
+{
+    for (int i = 0; i < r->graph->outputs.n; i++) {
+        size_t size = (size_t)graph_value_bytes(r->graph->outputs.at[i]);
+        const unsigned char *p = r->output[way][i];
+        for (int k = 0; k < GUARD_BYTES; k++)
+            if (p[k - GUARD_BYTES] != GUARD || p[size + (size_t)k] != GUARD)
+                conclude(r, RG_DIFFERS, "%s writes outside output %s", rg_way_name[way],
+                         r->graph->outputs.at[i]->name);
+    }
+    for (int i = 0; i < r->graph->inputs.n; i++) {
+        const GraphValue *v = r->graph->inputs.at[i];
+        size_t size = (size_t)graph_value_bytes(v);
+        void *again = arena_alloc(&r->arena, size);
+        rg_fill(r->name, v->name, v->type, graph_value_nelem(v), again);
+        if (memcmp(again, r->input[i], size))
+            conclude(r, RG_DIFFERS, "%s changes input %s", rg_way_name[way], v->name);
+    }
+}
+
+static bool run(RgRun *r, RgWay way)
+{
+    const Graph *g = r->graph;
+    bool c = way == RG_UNFUSED_C || way == RG_FUSED_C;
+    Error e = {0};
+    Device *d = NULL;
+    PlanRunner *runner = NULL;
+    heald_tensor **in = NEW_ARRAY(&r->arena, heald_tensor *, g->inputs.n);
+    heald_tensor **out = NEW_ARRAY(&r->arena, heald_tensor *, g->outputs.n);
+    r->output[way] = NEW_ARRAY(&r->arena, void *, g->outputs.n);
+    for (int i = 0; i < g->inputs.n; i++) {
+        int64_t dims[GRAPH_MAX_RANK];
+        const GraphValue *v = g->inputs.at[i];
+        graph_value_dims(v, dims);
+        if (heald_tensor_from_memory((heald_dtype)v->type, v->rank, dims, r->input[i], NULL, NULL, &in[i]))
+            abort();
+    }
+    for (int i = 0; i < g->outputs.n; i++) out[i] = make_output(r, way, i);
+    DeviceOptions o = {.nthread = 1};
+    heald_status s = device_open(c ? &device_cpu : &device_interp, &o, &d, &e);
+    if (!s) s = plan_runner_create(r->model[way]->plan, d, NULL, &runner, &e);
+    if (!s) s = plan_run_tensors(runner, in, out, &e);
+    plan_runner_destroy(runner);
+    device_close(d);
+    for (int i = 0; i < g->inputs.n; i++) heald_tensor_release(in[i]);
+    for (int i = 0; i < g->outputs.n; i++) heald_tensor_release(out[i]);
+    if (s) {
+        conclude(r, way == RG_REFERENCE ? RG_REJECTED : RG_DIFFERS, "%s fails: %s", rg_way_name[way], e.text);
+        return false;
+    }
+    check_guards(r, way);
+    return true;
+}
+
+static bool same_element(DType t, const void *a, const void *b)
+{
+    if (!memcmp(a, b, dtype_size(t))) return true;
+    return dtype_is_float(t) && isnan(dtype_load_f64(t, a)) && isnan(dtype_load_f64(t, b));
+}
+
+static void compare(RgRun *r, RgWay way)
+{
+    for (int i = 0; r->outcome == RG_SAME && i < r->graph->outputs.n; i++) {
+        const GraphValue *v = r->graph->outputs.at[i];
+        size_t size = dtype_size(v->type);
+        int64_t n = graph_value_nelem(v), differ = 0, first = -1;
+        for (int64_t k = 0; k < n; k++) {
+            if (same_element(v->type, (char *)r->output[RG_REFERENCE][i] + (size_t)k * size,
+                             (char *)r->output[way][i] + (size_t)k * size)) continue;
+            if (!differ++) first = k;
+        }
+        if (!differ) continue;
+        const char *text = arena_printf(
+            &r->arena, "%lld of %lld elements of output %d (%s) differ; element %lld is %.17g where %.17g is wanted",
+            (long long)differ, (long long)n, i, v->name, (long long)first,
+            dtype_load_f64(v->type, (char *)r->output[way][i] + (size_t)first * size),
+            dtype_load_f64(v->type, (char *)r->output[RG_REFERENCE][i] + (size_t)first * size));
+        conclude(r, RG_DIFFERS, "%s: %s", rg_way_name[way], text);
+    }
+}
+
+RgRun *rg_run_begin(RgWorld *w, const char *text)
+{
+    RgRun *r = calloc(1, sizeof *r);
+    if (!r) abort();
+    r->world = w;
+    r->text = arena_strdup(&r->arena, text);
+    if (!specialise(r) || !compile(r, RG_REFERENCE) || !run(r, RG_REFERENCE)) return r;
+    if (compile(r, RG_FUSED) && run(r, RG_FUSED)) compare(r, RG_FUSED);
+    if (w->have_compiler && compile(r, RG_UNFUSED_C)) compile(r, RG_FUSED_C);
+    return r;
+}
+
+// ---- C of many runs
+
+// The text of one kernel: definitions of helpers, which other kernels may have as well, then the
+// stages from the first visibility attribute on.
+static void add_source(Arena *a, Interner *texts, Map *seen, const char *text, Buf *helpers, Buf *stages)
+{
+    const char *body = strstr(text, "\n__attribute__((visibility"), *p = text;
+    if (!body) return;
+    while (p < body) {
+        const char *end = strchr(p, '\n') + 1;
+        if (end <= body && *end == '{') end = strstr(end, "\n}\n") + 3; // a function
+        Sym part = intern_n(texts, p, (size_t)(end - p));
+        if (!map_has(seen, part)) buf_puts(helpers, part);
+        map_put(a, seen, part, (void *)1);
+        p = end;
+    }
+    Sym own = intern(texts, body);
+    if (!map_has(seen, own)) buf_puts(stages, own);
+    map_put(a, seen, own, (void *)1);
+}
+
+static const char *compile_all(RgWorld *w, Arena *a, RgRun **runs, int n, const char **object)
+{
+    static int number;
+    Interner *texts = interner_new(a);
+    Map seen = {0};
+    Buf helpers, stages;
+    buf_init(&helpers, a);
+    buf_init(&stages, a);
+    for (int i = 0; i < n; i++)
+        for (int way = RG_UNFUSED_C; way < RG_WAYS; way++) {
+            const CompiledModel *m = runs[i]->model[way];
+            for (int k = 0; m && k < m->kernels.n; k++)
+                add_source(a, texts, &seen, m->kernels.at[k]->source, &helpers, &stages);
+        }
+    buf_puts(&helpers, buf_text(&stages));
+    char *log;
+    const char *name = arena_printf(a, "%s/b%d_%d", w->dir, (int)getpid(), number++);
+    const char *source = arena_printf(a, "%s.c", name);
+    *object = arena_printf(a, "%s.so", name);
+    const char *why = file_write_atomic(a, source, buf_text(&helpers), helpers.size);
+    if (!why) why = toolchain_compile(a, &w->tools, source, *object, &log);
+    return why;
+}
+
+static void run_compiled(RgRun *r, const char *object)
+{
+    for (int way = RG_UNFUSED_C; way < RG_WAYS && r->outcome == RG_SAME; way++) {
+        CompiledModel *m = r->model[way];
+        Error e = {0};
+        heald_status s = HEALD_OK;
+        for (int k = 0; !s && k < m->kernels.n; k++) s = kernel_load(&r->arena, m->kernels.at[k], object, &e);
+        if (s) conclude(r, RG_DIFFERS, "%s cannot be loaded: %s", rg_way_name[way], e.text);
+        else if (run(r, (RgWay)way)) compare(r, (RgWay)way);
+    }
+}
+
+void rg_run_finish(RgWorld *w, RgRun **runs, int n)
+{
+    Arena scratch = {0};
+    const char *object;
+    if (!w->have_compiler) return;
+    const char *why = compile_all(w, &scratch, runs, n, &object);
+    for (int i = 0; i < n; i++) {
+        if (why && n == 1) conclude(runs[i], RG_DIFFERS, "%s: %s", "the C compiler", why);
+        else if (why) rg_run_finish(w, runs + i, 1); // whose C it is that does not compile
+        else if (runs[i]->outcome == RG_SAME) run_compiled(runs[i], object);
+    }
+    remove(object);
+    arena_free(&scratch);
+}
+
+void rg_run_groups(const RgRun *r, Buf *out)
+{
+    if (r->model[RG_FUSED]) groups_print(&r->model[RG_FUSED]->groups, out);
+}
+
+void rg_run_free(RgRun *r)
+{
+    if (!r) return;
+    for (int i = 0; i < RG_WAYS; i++) model_release(r->model[i]);
+    arena_free(&r->arena);
+    free(r);
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random graphs give the same results unfused and fused, interpreted and compiled. Without arguments:
+// the kept graphs of tests/property/graphs, 200 graphs of a fixed seed and as many of a new one as the
+// time allows. `--count N --seed S` runs others, `--only I` one of them, with its text and groups;
+// `--shrink` makes it smaller; a FILE is a kept graph.
+#include "random_graph.h"
+
+#include "base/os.h"
+#include "graph/model.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BATCH = 40, FIXED_SEED = 1, CI_COUNT = 200, CI_SECONDS = 60, MAX_FAILURES = 5 };
+
+typedef struct Options {
+    uint64_t seed;
+    int first, count;
+    int64_t end_ns; // when to stop; 0: never
+    bool shrink, verbose, statistics;
+} Options;
+
+typedef struct Tally {
+    int graphs, nodes, rejected, failed;
+    int used[512], kept[512]; // by op: nodes made, nodes of graphs that ran
+} Tally;
+
+// The graph at work, for when it ends the process.
+static const char *current_text = "";
+
+static void on_signal(int number)
+{
+    const char head[] = "\nnot ok - the process ends by a signal; the graph is\n";
+    ssize_t n = write(STDERR_FILENO, head, sizeof head - 1);
+    n += write(STDERR_FILENO, current_text, strlen(current_text));
+    _exit(n < 0 ? 2 : 128 + number);
+}
+
+static const char *text_of(Arena *a, const RandomGraph *g)
+{
+    Buf b;
+    buf_init(&b, a);
+    rg_print(g, &b);
+    return buf_text(&b);
+}
+
+static void report(RgRun *r, const char *text)
+{
+    Buf groups;
+    buf_init(&groups, &r->arena);
+    rg_run_groups(r, &groups);
+    printf("%s\n%s\n%s\n", r->why ? r->why : "the same in every way", text, buf_text(&groups));
+}
+
+static void shrink_and_report(RgWorld *w, RandomGraph *g)
+{
+    rg_shrink(g);
+    const char *text = text_of(g->arena, g);
+    printf("made smaller:\n%s", text);
+    fflush(stdout);
+    current_text = text;
+    RgRun *r = rg_run_begin(w, text);
+    rg_run_finish(w, &r, 1);
+    report(r, text);
+    rg_run_free(r);
+}
+
+static void count_ops(RgWorld *w, const RandomGraph *g, int *counts)
+{
+    const Map *ops = &w->library.ops;
+    for (int i = 0; i < g->nodes.n; i++)
+        for (int k = 0; k < ops->n && k < 512; k++)
+            if (ops->entry[k].value == g->nodes.at[i].op) counts[k]++;
+}
+
+static int run_batch(RgWorld *w, const Options *o, int first, int n, Tally *t)
+{
+    Arena a = {0};
+    RandomGraph *graph[BATCH];
+    RgRun *run[BATCH];
+    const char *text[BATCH];
+    for (int i = 0; i < n; i++) {
+        current_text = arena_printf(&a, "(being made: --seed %llu --only %d)\n",
+                                    (unsigned long long)o->seed, first + i);
+        graph[i] = rg_make(w, &a, o->seed, first + i);
+        text[i] = current_text = text_of(&a, graph[i]);
+        run[i] = rg_run_begin(w, text[i]);
+    }
+    current_text = "(one of a batch)\n";
+    rg_run_finish(w, run, n);
+    for (int i = 0; i < n; i++) {
+        t->graphs++;
+        t->nodes += graph[i]->nodes.n;
+        t->rejected += run[i]->outcome == RG_REJECTED;
+        count_ops(w, graph[i], t->used);
+        if (run[i]->outcome != RG_REJECTED) count_ops(w, graph[i], t->kept);
+        else if (o->verbose) printf("rejected %d: %.400s\n%s", first + i, run[i]->why, text[i]);
+        if (run[i]->outcome == RG_DIFFERS) {
+            printf("not ok - graph %d of seed %llu: ", first + i, (unsigned long long)o->seed);
+            report(run[i], text[i]);
+            fflush(stdout);
+            if (o->shrink && ++t->failed <= MAX_FAILURES) shrink_and_report(w, graph[i]);
+        }
+        rg_run_free(run[i]);
+    }
+    arena_free(&a);
+    return t->failed;
+}
+
+static bool run_many(RgWorld *w, const Options *o)
+{
+    Tally *t = calloc(1, sizeof *t);
+    int64_t start = clock_ns();
+    for (int i = 0; i < o->count && t->failed < MAX_FAILURES; i += BATCH) {
+        if (o->end_ns && clock_ns() > o->end_ns) break;
+        run_batch(w, o, o->first + i, (int)min_i64(BATCH, o->count - i), t);
+    }
+    for (int k = 0; o->statistics && k < w->library.ops.n && k < 512; k++)
+        printf("# %-24s %5d made, %5d ran\n", (Sym)w->library.ops.entry[k].key, t->used[k], t->kept[k]);
+    bool ok = t->failed == 0;
+    printf("%s - seed %llu: %d graphs, %d nodes, %d refused by the reference, %d failed, %.1f s\n",
+           ok ? "ok" : "not ok", (unsigned long long)o->seed, t->graphs, t->nodes, t->rejected, t->failed,
+           (double)(clock_ns() - start) / 1e9);
+    fflush(stdout);
+    free(t);
+    return ok;
+}
+
+static bool run_one(RgWorld *w, const Options *o)
+{
+    Arena a = {0};
+    current_text = "(being made)\n";
+    RandomGraph *g = rg_make(w, &a, o->seed, o->first);
+    const char *text = current_text = text_of(&a, g);
+    bool ok = true;
+    if (o->shrink) {
+        shrink_and_report(w, g);
+    } else {
+        printf("%s", text);
+        fflush(stdout);
+        RgRun *r = rg_run_begin(w, text);
+        rg_run_finish(w, &r, 1);
+        report(r, text);
+        ok = r->outcome != RG_DIFFERS;
+        rg_run_free(r);
+    }
+    arena_free(&a);
+    return ok;
+}
+
+// ---- kept graphs
+
+static bool run_file(RgWorld *w, const char *path)
+{
+    char *text;
+    size_t size;
+    const char *why = file_read(&w->arena, path, &text, &size);
+    if (why) {
+        printf("not ok - %s\n", why);
+        return false;
+    }
+    current_text = text;
+    RgRun *r = rg_run_begin(w, text);
+    rg_run_finish(w, &r, 1);
+    bool ok = r->outcome == RG_SAME;
+    if (ok) printf("ok - %s\n", path);
+    else {
+        printf("not ok - %s: ", path);
+        report(r, text);
+    }
+    rg_run_free(r);
+    return ok;
+}
+
+static bool run_kept(RgWorld *w)
+{
+    char **names;
+    int n;
+    bool ok = true;
+    const char *dir = "tests/property/graphs";
+    if (!path_is_dir(dir) || dir_list(&w->arena, dir, &names, &n)) return true;
+    for (int i = 0; i < n; i++) ok &= run_file(w, path_join(&w->arena, dir, names[i]));
+    return ok;
+}
+
+static bool run_default(RgWorld *w)
+{
+    int64_t end = clock_ns() + CI_SECONDS * (int64_t)1000000000;
+    bool ok = run_kept(w);
+    Options o = {.seed = FIXED_SEED, .count = CI_COUNT, .shrink = true};
+    ok &= run_many(w, &o);
+    o.seed = (uint64_t)time(NULL);
+    o.end_ns = end - CI_SECONDS * (int64_t)500000000;
+    ok &= run_many(w, &o);
+    return ok;
+}
+
+int main(int argc, char **argv)
+{
+    Options o = {.seed = FIXED_SEED};
+    const char *file = NULL;
+    bool optimise = false;
+    for (int i = 1; i < argc; i++) {
+        const char *next = i + 1 < argc ? argv[i + 1] : "";
+        if (!strcmp(argv[i], "--seed")) o.seed = strtoull(next, NULL, 10), i++;
+        else if (!strcmp(argv[i], "--count")) o.count = atoi(next), i++;
+        else if (!strcmp(argv[i], "--first")) o.first = atoi(next), i++;
+        else if (!strcmp(argv[i], "--only")) o.first = atoi(next), o.count = 1, i++;
+        else if (!strcmp(argv[i], "--shrink")) o.shrink = true;
+        else if (!strcmp(argv[i], "--verbose")) o.verbose = true;
+        else if (!strcmp(argv[i], "--statistics")) o.statistics = true;
+        else if (!strcmp(argv[i], "-O3")) optimise = true;
+        else file = argv[i];
+    }
+    RgWorld w;
+    const char *why = rg_world_init(&w, optimise);
+    if (why) {
+        printf("not ok - %s\n", why);
+        return 1;
+    }
+    const int signals[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+    for (size_t i = 0; i < COUNT(signals); i++) signal(signals[i], on_signal);
+    bool ok;
+    if (file) ok = run_file(&w, file);
+    else if (!o.count) ok = run_default(&w);
+    else if (o.count == 1) ok = run_one(&w, &o);
+    else ok = run_many(&w, &o);
+    rg_world_free(&w);
+    return ok ? 0 : 1;
+}
