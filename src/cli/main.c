@@ -180,7 +180,8 @@ static int run_command(Cli *c, int argc, char **argv)
     return c->command->function(c);
 }
 
-static int run(Cli *c, int argc, char **argv)
+// Not inlined, since its variables would then live across main's setjmp.
+__attribute__((noinline)) static int run(Cli *c, int argc, char **argv)
 {
     int at, used, status;
     if (parse(c, argc, argv, &at)) return EXIT_ERROR;

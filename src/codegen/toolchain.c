@@ -34,10 +34,16 @@ static bool try_compiler(Arena *a, const char *candidate, Toolchain *out)
 
 bool toolchain_find(Arena *a, const Target *t, Toolchain *out, const char **why)
 {
-    const char *const candidates[] = {getenv("HEALD_CC"), getenv("CC"), "gcc", "clang", "cc"};
+    const char *wanted = getenv("HEALD_CC");
+    const char *const candidates[] = {wanted, getenv("CC"), "gcc", "clang", "cc"};
     *out = (Toolchain){0};
     for (size_t i = 0; i < COUNT(candidates); i++) {
-        if (!try_compiler(a, candidates[i], out)) continue;
+        if (!try_compiler(a, candidates[i], out)) {
+            if (i > 0 || !wanted || !*wanted) continue;
+            *why = arena_printf(a, "HEALD_CC is %s, which does not run; the package gcc brings a "
+                                   "C compiler", wanted);
+            return false;
+        }
         bool native = !t->arch || !strcmp(t->arch, "native");
         out->flags = arena_printf(a, "%s -march=%s", base_flags, native ? "native" : t->arch);
         return true;

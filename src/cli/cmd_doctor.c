@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// heald doctor: what this machine offers, what is missing and which Debian package brings it, and
+// where the values of options come from.
+#include "base/os.h"
+#include "cli/cli.h"
+#include "judge/ceiling.h"
+
+#include <dlfcn.h>
+#include <jansson.h>
+#include <png.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+typedef struct Doctor {
+    Cli *cli;
+    bool ill; // something that is needed is missing
+} Doctor;
+
+static void heading(const char *text)
+{
+    printf("%s\n", text);
+}
+
+static void line(const char *name, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void line(const char *name, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    printf("  %-14s ", name);
+    vprintf(fmt, ap);
+    printf("\n");
+    va_end(ap);
+}
+
+static void machine(heald_context *c, Arena *a)
+{
+    const Target *t = &c->target;
+    heading("Machine");
+    line("processor", "%s, %d cores for this process", cpu_name(a), cpu_count());
+    line("vectors", "%d bytes (%d f32), %d registers", t->vector_bytes, t->vector_bytes / 4,
+         t->nregister);
+    line("caches", "L1 %lld KiB, L2 %lld KiB, L3 %lld KiB", (long long)t->l1_bytes / 1024,
+         (long long)t->l2_bytes / 1024, (long long)t->l3_bytes / 1024);
+}
+
+static void compilers(Doctor *d, heald_context *c)
+{
+    heading("Compilers");
+    if (context_toolchain(c) == HEALD_OK) {
+        line("C", "%s, %s", c->toolchain.cc, c->toolchain.version);
+        line("", "%s", c->toolchain.flags);
+    } else {
+        d->ill = true;
+        line("C", "MISSING: %s", c->error.text);
+        line("", "without one, only --target interp works");
+    }
+    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    line("CUDA", "%s", driver ? "a driver is there (libcuda.so.1)"
+                              : "no driver (libcuda.so.1; the package libcuda1 brings it)");
+    if (driver) dlclose(driver);
+}
+
+static void cache(Doctor *d, heald_context *c, Arena *a)
+{
+    const char *dir = context_cache_dir(c, a);
+    heading("Cache");
+    if (context_cache(c)) {
+        d->ill = true;
+        line("folder", "UNUSABLE: %s", c->error.text);
+        return;
+    }
+    if (access(dir, W_OK) != 0) {
+        d->ill = true;
+        line("folder", "%s: CANNOT BE WRITTEN; --cache-dir or HEALD_CACHE_DIR name another", dir);
+        return;
+    }
+    CacheEntry *entry;
+    int n, ndamaged = 0;
+    int64_t bytes = 0;
+    const char *why = cache_list(c->cache, a, &entry, &n);
+    for (int i = 0; !why && i < n; i++) {
+        bytes += entry[i].size_bytes;
+        ndamaged += entry[i].damaged;
+    }
+    line("folder", "%s", dir);
+    if (why) line("entries", "%s", why);
+    else line("entries", "%d, %.1f MiB%s", n, (double)bytes / (1 << 20),
+              ndamaged ? "; some are damaged: heald cache check" : "");
+}
+
+static void libraries(heald_context *c)
+{
+    heading("Libraries");
+    line("heald", "%d.%d.%d, %d operators, %d kernels", HEALD_VERSION_MAJOR, HEALD_VERSION_MINOR,
+         HEALD_VERSION_PATCH, c->library.ops.n, c->library.kernels.n);
+    line("libpng", "%s", png_get_libpng_ver(NULL));
+    line("zlib", "%s", zlibVersion());
+    line("jansson", "%s", jansson_version_str());
+}
+
+// For those who test Heald itself; nothing that a user needs.
+static void test_data(void)
+{
+    static const char *const places[] = {
+        "/usr/lib/python3/dist-packages/onnx/backend/test/data",
+        "/usr/local/lib/python3/dist-packages/onnx/backend/test/data"};
+    const char *models = getenv("HEALD_MODELS"), *found = NULL;
+    for (size_t i = 0; i < COUNT(places) && !found; i++)
+        if (path_is_dir(places[i])) found = places[i];
+    heading("Test data");
+    line("models", "%s", models && *models ? models : "HEALD_MODELS names no folder");
+    line("ONNX", "%s", found ? found : "none (the package libonnx-testdata brings it)");
+}
+
+static void options(const Cli *c, Arena *a)
+{
+    heading("Options");
+    for (int i = 0; i < OPT_COUNT; i++) {
+        const OptionInfo *o = &option_info[i];
+        if (!option_is_common(o) || i == OPT_HELP) continue;
+        const char *value = c->options.text[i];
+        const char *from = "not given";
+        if (c->options.from[i] == FROM_FLAG) from = "given on the command line";
+        if (c->options.from[i] == FROM_DEFAULT) from = "the default";
+        if (c->options.from[i] == FROM_ENVIRONMENT)
+            from = arena_printf(a, "from the environment's %s", o->environment);
+        line(o->name, "%-12s %s", value && *value ? value : "-", from);
+    }
+    const char *cc = getenv("HEALD_CC");
+    line("HEALD_CC", "%-12s %s", cc && *cc ? cc : "-",
+         cc && *cc ? "from the environment" : "not given");
+}
+
+static heald_status doctor_body(heald_context *c, Arena *a, void *user)
+{
+    Doctor *d = user;
+    machine(c, a);
+    compilers(d, c);
+    cache(d, c, a);
+    libraries(c);
+    test_data();
+    options(d->cli, a);
+    printf("%s\n", d->ill ? "Something is missing." : "All that is needed is there.");
+    return HEALD_OK;
+}
+
+int cmd_doctor(Cli *c)
+{
+    Doctor d = {.cli = c};
+    if (!cli_context(c)) return EXIT_ERROR;
+    if (context_call(c->context, doctor_body, &d)) return cli_context_error(c);
+    return d.ill ? EXIT_CHECK_FAILED : EXIT_DONE;
+}

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# heald kernel: build, source, run, check, bench.
+set -uo pipefail
+source tests/cli/support/check.bash
+good=tests/cli/support/good.hd wrong=tests/cli/support/bad.hd
+
+try "build" 0 kernel build $good
+out "build names the folder in the cache" '^twice_rows \(m = 17, n = 19\): .*/operators/twice_rows/'
+try "build for the interpreter" 0 kernel build $good --target interp
+try "a file that is not there" 2 kernel build "$work/none.hd"
+err "the file is named" 'none\.hd: No such file'
+printf 'kernel broken(x: f32[n]) -> (y: f32[n]) on cpu { y[0] = ; }\n' >"$work/broken.hd"
+try "a mistake in the text" 2 kernel build "$work/broken.hd"
+err "it has a place" 'broken\.hd:1:57: error: '
+HEALD_CC=/nonexistent/cc try "HEALD_CC that does not run" 2 kernel build $good
+err "HEALD_CC and the package are named" '/nonexistent/cc.*package gcc'
+
+try "source --stage ir" 0 kernel source $good --kernel scaled --stage ir
+out "it is kernel IR" '^kernel scaled from scaled on cpu'
+try "source --stage lowered" 0 kernel source $good --kernel scaled --stage lowered
+try "source --stage c" 0 kernel source $good --kernel scaled
+out "it is C" 'int32_t scaled_main\('
+try "source --print-after" 0 kernel source $good --kernel scaled --print-after simplify
+out "the pass is named" '^// after simplify$'
+try "source --print-after=all" 0 kernel source $good --kernel scaled --print-after=all
+try "an unknown pass" 2 kernel source $good --kernel scaled --print-after weave
+err "the pass is named" 'weave'
+try "an unknown stage" 2 kernel source $good --kernel scaled --stage ptx
+try "several kernels" 2 kernel source $good
+err "they are listed" 'twice_rows, scaled'
+try "an unknown kernel" 2 kernel source $good --kernel none
+err "its name is told" "no kernel 'none'"
+try "a dynamic dimension" 0 kernel source $good --kernel scaled --dynamic n --stage ir
+out "it stays open" 'dims? .*n'
+
+try "--shape" 0 kernel build $good --kernel twice_rows --shape m=3,n=5
+out "it is used" 'm = 3, n = 5'
+try "--shape with an unknown name" 2 kernel build $good --kernel scaled --shape q=3
+err "the name is told, and those there are" "no dimension 'q'; its dimensions are n"
+try "--shape that cannot be read" 2 kernel build $good --shape n=many
+err "it is named" "n=many"
+try "--type" 0 kernel source $good --kernel twice_rows --type T=i32 --stage ir
+out "it is used" 'i32\[17, 19\]'
+try "an unknown type" 2 kernel source $good --kernel twice_rows --type T=f33
+try "--choice" 0 kernel source $good --kernel twice_rows --choice chunk=16 --stage ir
+try "an unknown choice" 2 kernel source $good --kernel twice_rows --choice lanes=16
+err "it is named" "no tune entry 'lanes'"
+try "--attr" 0 kernel run $good --kernel scaled --shape n=3 --attr factor=0
+out "it is used" '^y: f32\[3\] -?0 -?0 -?0$'
+try "an unknown attribute" 2 kernel run $good --kernel scaled --attr colour=1
+err "it is named" 'colour'
+
+try "run" 0 kernel run $good --kernel twice_rows --output-dir "$work/results"
+[ -s "$work/results/y.npy" ]
+verdict $? "run writes its results"
+cp "$work/out" "$work/compiled"
+try "run by the interpreter" 0 kernel run $good --kernel twice_rows --target interp
+cmp -s "$work/out" "$work/compiled"
+verdict $? "it gives the same"
+try "run on a result" 0 kernel run $good --kernel twice_rows --input x="$work/results/y.npy"
+try "data of another shape" 2 kernel run $good --kernel twice_rows --shape m=2 --input x="$work/results/y.npy"
+err "file and shapes are told" 'y\.npy holds f32\[17, 19\], the input .x. is f32\[2, 17\]|y\.npy holds f32\[17, 19\]'
+try "an unknown input" 2 kernel run $good --kernel scaled --input z="$work/results/y.npy"
+touch "$work/file"
+try "an output folder that cannot be" 2 kernel run $good --kernel scaled --output-dir "$work/file/results"
+err "it is named" '/file: '
+
+try "check" 0 kernel check $good
+out "check counts" '^[0-9]+ passed, 0 failed$'
+try "check of one shape" 0 kernel check $good --kernel scaled --shape n=40
+try "check with dynamic dimensions" 0 kernel check $good --kernel twice_rows --dynamic m,n --shape m=5,n=70
+try "a wrong result" 1 kernel check $wrong --kernel forgets_the_last --shape n=9
+out "the element is named" 'y\[8\] is .*the op .twice. means'
+try "reads outside" 1 kernel check $wrong --kernel reads_outside --shape n=9
+out "they have a place" 'bad\.hd:14:[0-9]+: error: '
+try "unwritten memory is read" 1 kernel check $wrong --kernel reads_unwritten --shape n=9
+out "it has a place" 'bad\.hd:19:[0-9]+: error: '
+try "a race" 1 kernel check $wrong --kernel races --shape n=9
+out "it has a place" 'bad\.hd:24:[0-9]+: error: '
+try "kernels of the library" 0 kernel check lib/kernels/copy.hd
+
+try "bench" 0 kernel bench $good --kernel scaled --shape n=1000 --repeat 5
+out "bench tells the time" '^  time .*median'
+out "bench tells the rate" 'GFLOP/s'
+out "bench tells the limit" 'limited by'
+try "bench by the interpreter" 2 kernel bench $good --kernel scaled --target interp
+finish

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# heald run and heald check on the example models.
+set -uo pipefail
+source tests/cli/support/check.bash
+mnist=examples/models/mnist_8 super=examples/models/super_resolution_10
+
+try "check" 0 check $mnist
+out "check tells errors" 'passed, largest error'
+out "check counts" '^1 passed, 0 failed$'
+try "check of a file" 0 check $mnist/model.onnx
+try "check of a given folder" 0 check $mnist/model.onnx $mnist/test_data_set_0
+try "check by the interpreter" 0 check $mnist --target interp
+try "check with a tolerance that is too tight" 1 check $mnist --rtol 0 --atol 0
+out "it fails" '^0 passed, 1 failed$'
+cp -r $mnist "$work/model"
+cp "$work"/model/test_data_set_0/input_0.pb "$work"/model/test_data_set_0/output_0.pb
+try "another shape is wanted" 1 check "$work/model"
+out "the shapes are told" 'FAILED, is f32\[1, 10\], wanted f32\[1, 1, 28, 28\]'
+
+try "run on random data" 0 run $mnist
+out "inputs are told" '^input +Input3: f32\[1, 1, 28, 28\] +random'
+out "outputs are told" '^output +Plus214_Output_0: f32\[1, 10\]'
+try "run on a file" 0 run $mnist --input Input3=$mnist/test_data_set_0/input_0.pb --output-dir "$work/results"
+[ -s "$work/results/Plus214_Output_0.npy" ]
+verdict $? "run writes its outputs"
+try "run by the interpreter" 0 run $mnist --target interp --seed 3
+cp "$work/out" "$work/interpreted"
+try "run compiled" 0 run $mnist --seed 3
+diff <(grep '^output' "$work/out") <(grep '^output' "$work/interpreted")
+verdict $? "both give the same"
+try "run several times" 0 run $mnist --repeat 3
+out "the median is told" 'median of 3 runs'
+try "quiet" 0 run $mnist --quiet
+try "a picture" 0 run $super --input input=examples/images/loom.png --output-dir "$work/picture"
+out "a picture comes out" 'picture/output\.png'
+[ "$(od -An -tx1 -N4 "$work/picture/output.png" | tr -d ' ')" = 89504e47 ]
+verdict $? "it is PNG"
+
+try "no such model" 2 run "$work/none.onnx"
+err "it is named" 'none\.onnx: No such file'
+head -c 3000 $mnist/model.onnx >"$work/cut.onnx"
+try "a truncated model" 2 run "$work/cut.onnx"
+err "it is named" 'cut\.onnx: .*'
+printf 'this is no model' >"$work/text.onnx"
+try "no model at all" 2 run "$work/text.onnx"
+err "it is named too" 'text\.onnx: '
+try "no such input file" 2 run $mnist --input Input3="$work/none.npy"
+err "the input file is named" 'none\.npy: No such file'
+try "no such input" 2 run $mnist --input image=$mnist/test_data_set_0/input_0.pb
+err "inputs there are" "no input 'image'; its inputs are: Input3"
+try "an input without a file" 2 run $mnist --input Input3
+try "a file of no known kind" 2 run $mnist --input Input3=README.md
+err "it is named as well" 'README\.md'
+try "an input of another shape" 2 run $mnist --input Input3=$super/test_data_set_0/input_0.pb
+err "both shapes are told" "input 'Input3' is f32\[1, 1, 224, 224\], the model wants f32\[1, 1, 28, 28\]"
+try "a picture of another size" 2 run $mnist --input Input3=examples/images/loom.png
+err "it is told" '224, 224'
+printf 'no picture' >"$work/bad.png"
+try "no picture" 2 run $super --input input="$work/bad.png"
+err "the picture is named" 'bad\.png: '
+touch "$work/file"
+try "an output folder that cannot be" 2 run $mnist --output-dir "$work/file/out"
+err "the folder is named" '/file: '
+HEALD_CC=/nonexistent/cc try "no compiler" 2 run $mnist
+err "compiler and package are named" '/nonexistent/cc.*package gcc'
+HEALD_CC=/nonexistent/cc try "the interpreter needs none" 0 run $mnist --target interp
+try "a cache that cannot be" 2 run $mnist --cache-dir "$work/file/cache"
+err "the cache is named" '/file: '
+mkdir "$work/alone"
+cp $mnist/model.onnx "$work/alone"
+try "check without data" 2 check "$work/alone"
+err "the model is named" 'alone/model\.onnx: there is no test_data_set'
+finish
