@@ -21,7 +21,7 @@ typedef struct Toolchain {
     const char *version;         // first line of --version
     const char *flags;           // optimisation and target flags, space separated
 } Toolchain;
-// Finds HEALD_CC, CC, gcc, clang or cc, in this order. False with a message naming what was tried and the package that brings one.
+// HEALD_CC if that is set; otherwise finds CC, gcc, clang or cc, in this order. False with a message naming what was tried and the package that brings one.
 bool toolchain_find(Arena *a, const Target *t, Toolchain *out, const char **why);
 
 // Compiles C text to a shared object at `path`. NULL, or a message with the command, its output and the path of the kept source.
