@@ -51,6 +51,8 @@ static const Hint hints[] = {
     {NULL,               "variance", 'p'},
     {NULL,               "scale",    'p'},
     {NULL,               "y_scale",  'p'},
+    {"gather",           "at",       'n'}, // indices: from the end where negative
+    {"gather_elements",  "at",       'n'},
 };
 
 typedef struct Maker {
@@ -249,7 +251,7 @@ static char fill_of(Maker *m, const Node *p, DType t)
             return h->fill;
     }
     const Node *x = param_type(p)->kid[KID_TYPE_dtype];
-    if (x && x->kind == N_NAME && x->u.sym[0] == 'I' && is_letter(x->u.sym)) return 'n';
+    if (x && x->kind == N_NAME && x->u.sym[0] == 'I' && is_letter(x->u.sym)) return 'i';
     return m->special && (dtype_is_float(t) || rg_chance(&m->random, 30)) ? 's' : 'x';
 }
 

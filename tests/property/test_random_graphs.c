@@ -2,7 +2,8 @@
 // Random graphs give the same results unfused and fused, interpreted and compiled. Without arguments:
 // the kept graphs of tests/property/graphs, 200 graphs of a fixed seed and as many of a new one as the
 // time allows. `--count N --seed S` runs others, `--only I` one of them, with its text and groups;
-// `--shrink` makes it smaller; a FILE is a kept graph.
+// `--shrink` makes it smaller; a FILE is a kept graph, with
+// `--verbose` its kernels.
 #include "random_graph.h"
 
 #include "base/os.h"
@@ -154,7 +155,21 @@ static bool run_one(RgWorld *w, const Options *o)
 
 // ---- kept graphs
 
-static bool run_file(RgWorld *w, const char *path)
+static void print_kernels(RgRun *r)
+{
+    for (int way = 0; way < RG_WAYS; way++) {
+        const CompiledModel *m = r->model[way];
+        for (int i = 0; m && i < m->kernels.n; i++) {
+            Buf b;
+            buf_init(&b, &r->arena);
+            kernel_print(m->kernels.at[i]->kernel, &b);
+            printf("---- %s\n%s%s\n", rg_way_name[way], buf_text(&b),
+                   m->kernels.at[i]->source ? m->kernels.at[i]->source : "");
+        }
+    }
+}
+
+static bool run_file(RgWorld *w, const char *path, bool verbose)
 {
     char *text;
     size_t size;
@@ -167,6 +182,7 @@ static bool run_file(RgWorld *w, const char *path)
     RgRun *r = rg_run_begin(w, text);
     rg_run_finish(w, &r, 1);
     bool ok = r->outcome == RG_SAME;
+    if (verbose) print_kernels(r);
     if (ok) printf("ok - %s\n", path);
     else {
         printf("not ok - %s: ", path);
@@ -183,7 +199,7 @@ static bool run_kept(RgWorld *w)
     bool ok = true;
     const char *dir = "tests/property/graphs";
     if (!path_is_dir(dir) || dir_list(&w->arena, dir, &names, &n)) return true;
-    for (int i = 0; i < n; i++) ok &= run_file(w, path_join(&w->arena, dir, names[i]));
+    for (int i = 0; i < n; i++) ok &= run_file(w, path_join(&w->arena, dir, names[i]), false);
     return ok;
 }
 
@@ -225,7 +241,7 @@ int main(int argc, char **argv)
     const int signals[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
     for (size_t i = 0; i < COUNT(signals); i++) signal(signals[i], on_signal);
     bool ok;
-    if (file) ok = run_file(&w, file);
+    if (file) ok = run_file(&w, file, o.verbose);
     else if (!o.count) ok = run_default(&w);
     else if (o.count == 1) ok = run_one(&w, &o);
     else ok = run_many(&w, &o);
