@@ -213,6 +213,13 @@ static void emit_extract(Emit *e, const Node *n)
     buf_puts(e->out, n->type == DT_BOOL ? "] != 0)" : "])");
 }
 
+bool emit_negation(Emit *e, const Node *n)
+{
+    if (n->kind != N_NEG || !e->has_fma || !dtype_is_float((DType)n->type)) return false;
+    call(e, emit_helper(e, "neg", (DType)n->type, n->lanes), n);
+    return true;
+}
+
 static void prefix(Emit *e, const Node *n, const char *op)
 {
     if (may_wrap(e, n)) {
@@ -221,6 +228,7 @@ static void prefix(Emit *e, const Node *n, const char *op)
         buf_putc(e->out, ')');
         return;
     }
+    if (emit_negation(e, n)) return;
     if (is_narrow_int((DType)n->type)) buf_printf(e->out, "(%s)", dtypes[n->type].c);
     buf_printf(e->out, "(%s", op);
     emit_scalar(e, n->kid[0]);

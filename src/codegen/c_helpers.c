@@ -108,6 +108,7 @@ static void placeholder(Emit *e, Buf *out, char c, const char *own, DType t, int
     case 'T': buf_puts(out, dtypes[emit_computed(t)].c); break;
     case 'V': buf_puts(out, emit_vector_type(e, t, lanes)); break;
     case 'K': buf_puts(out, emit_plain_vector(e, signed_like(t), lanes)); break;
+    case 'Q': buf_printf(out, "uint%d_t", dtypes[emit_computed(t)].bits); break;
     case 'M': buf_puts(out, emit_plain_vector(e, DT_I32, lanes)); break;
     case 'X': buf_puts(out, emit_plain_vector(e, DT_I64, lanes)); break;
     case 'S': buf_puts(out, dtypes[emit_stored(t)].c); break;

@@ -141,6 +141,15 @@ static bool check_block(Emit *e)
     return false;
 }
 
+static bool calls_fma(const Node *n)
+{
+    if (n->kind == N_INTRIN && intrinsic_id(n->u.intr) == INTR_FMA) return true;
+    for (uint32_t i = 0; i < n->nkid; i++) {
+        if (n->kid[i] && calls_fma(n->kid[i])) return true;
+    }
+    return false;
+}
+
 bool codegen_c(const Kernel *k, const Sources *lines, Buf *out, Diag *d)
 {
     int before = d->nerror;
@@ -149,6 +158,7 @@ bool codegen_c(const Kernel *k, const Sources *lines, Buf *out, Diag *d)
     Emit e = {.dialect = &dialect_c, .arena = k->arena, .kernel = k, .lines = lines, .diag = d, .out = &text};
     buf_init(&e.helpers, k->arena);
     e.names = interner_new(k->arena);
+    for (int i = 0; i < k->stages.n; i++) e.has_fma |= calls_fma(k->stages.at[i]->body);
     for (int i = 0; i < k->stages.n; i++) {
         e.stage = k->stages.at[i];
         if (check_block(&e)) emit_stage(&e);

@@ -48,6 +48,7 @@ struct Emit {
     const Node *mask;      // condition that loads are under; NULL: all lanes
     const Node *lane_of;   // CUDA: its operands are written as one lane of a, b and c
     struct CudaState *cuda; // NULL in C
+    bool has_fma;          // the kernel calls fma; see emit_negation
     int indent;
     int nchecks;
     Loc last_line;
@@ -71,6 +72,10 @@ void emit_place(Emit *e, Node *ref);                               // its addres
 void emit_text(Emit *e, Node *n, const char *text);                // $0, $1 .. replaced
 void emit_quoted(Emit *e, const char *text);
 void emit_cannot(Emit *e, const Node *n, const char *what);
+
+// gcc makes -(a * b) - c of -fma(a, b, c), which has the other zero where the terms cancel; beside an
+// fma, negation flips the sign bit. True if it was emitted that way.
+bool emit_negation(Emit *e, const Node *n);
 
 // The value of element type t as C computes it: f16 and bf16 in float, bool as int.
 const char *emit_value_type(DType t);

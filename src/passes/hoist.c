@@ -1,9 +1,156 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names for what is computed more than once, placed where it changes least.
+// Names for scalars that are computed more than once: in several statements of a block, or again and
+// again by a loop that does not change them. The name stands before the first statement that needs
+// it, as far out as the variables in it allow. Vectors stay where they are: the backend reads
+// addresses and masks off their form.
 #include "passes/pass.h"
+
+typedef struct Shared {
+    uint64_t hash;
+    Node *expr;
+    int count;
+    bool looped;       // inside a loop that leaves it alone
+    Var *name;
+} Shared;
+
+typedef struct Block {
+    Kernel *kernel;
+    VEC(Shared) found;
+    int *slot;         // open addressing by hash, 0: free, else 1 + index
+    int nslot;
+    const Map *bound;  // variables that the statement at hand binds inside
+    bool looped;
+    Statements *before;  // where names go; NULL while counting
+} Block;
+
+static Node *hoist(void *user, Node *n);
+
+static bool binds(const Node *n)
+{
+    return n->kind == N_DEFINE || n->kind == N_DECLARE || n->kind == N_LOOP;
+}
+
+static void collect_bound(Arena *a, Map *bound, Node *n, bool inside)
+{
+    if (binds(n) && (inside || n->kind == N_LOOP)) map_put(a, bound, n->u.var, n);
+    for (uint32_t i = 0; i < n->nkid; i++) {
+        if (n->kid[i] && node_info[n->kid[i]->kind].class == CLASS_S)
+            collect_bound(a, bound, n->kid[i], true);
+    }
+}
+
+static bool uses_bound(const Block *b, const Node *n)
+{
+    if (n->kind == N_VARREF) return map_has(b->bound, n->u.var);
+    for (uint32_t i = 0; i < n->nkid; i++) {
+        if (uses_bound(b, n->kid[i])) return true;
+    }
+    return false;
+}
+
+// Steps that an address cannot do for free.
+static int cost(const Node *n)
+{
+    int sum = 0;
+    switch (n->kind) {
+    case N_INT:
+    case N_FLOAT:
+    case N_VARREF: return 0;
+    case N_DIV:
+    case N_MOD:
+    case N_INTRIN: sum = 3; break;
+    default: sum = 1;
+    }
+    for (uint32_t i = 0; i < n->nkid; i++) sum += cost(n->kid[i]);
+    return sum;
+}
+
+static bool is_candidate(const Block *b, const Node *n)
+{
+    return node_info[n->kind].class == CLASS_E && n->lanes == 1 && n->nkid > 0 && n->type != DT_BOOL &&
+           node_pure(n) && cost(n) >= 3 && !uses_bound(b, n);
+}
+
+static Shared *find(Block *b, Node *n)
+{
+    uint64_t h = node_hash(n);
+    if (b->found.n * 2 >= b->nslot) {
+        b->nslot = b->nslot ? b->nslot * 2 : 64;
+        b->slot = NEW_ARRAY(b->kernel->arena, int, b->nslot);
+        for (int i = 0; i < b->found.n; i++) {
+            uint64_t at = b->found.at[i].hash;
+            while (b->slot[at % (uint64_t)b->nslot]) at++;
+            b->slot[at % (uint64_t)b->nslot] = i + 1;
+        }
+    }
+    uint64_t at = h;
+    for (int i; (i = b->slot[at % (uint64_t)b->nslot]) != 0; at++) {
+        Shared *s = &b->found.at[i - 1];
+        if (s->hash == h && node_equal(s->expr, n)) return s;
+    }
+    VEC_PUSH(b->kernel->arena, &b->found, ((Shared){.hash = h, .expr = n}));
+    b->slot[at % (uint64_t)b->nslot] = b->found.n;
+    return &VEC_LAST(&b->found);
+}
+
+static Node *named(Block *b, Shared *s)
+{
+    Arena *a = b->kernel->arena;
+    if (!s->name) {
+        s->name = kernel_var(b->kernel, "s", (DType)s->expr->type, false);
+        bounds_define(s->name, s->expr);
+        VEC_PUSH(a, &b->before->list, make_define(a, s->expr->loc, s->name, s->expr));
+    }
+    return node_var(a, s->expr->loc, s->name);
+}
+
+// Counts the largest candidates of a statement, or replaces those worth a name.
+static Node *visit(void *user, Node *n)
+{
+    Block *b = user;
+    if (is_candidate(b, n)) {
+        Shared *s = find(b, n);
+        if (b->before) return s->count > 1 || s->looped ? named(b, s) : n;
+        s->count++;
+        s->looped |= b->looped;
+        return n;
+    }
+    bool outer = b->looped;
+    b->looped |= n->kind == N_LOOP || n->kind == N_WHILE;
+    n = node_map(b->kernel->arena, n, visit, b);
+    b->looped = outer;
+    return n;
+}
+
+static Node *hoist_seq(Kernel *k, Node *n)
+{
+    Arena *a = k->arena;
+    Block b = {.kernel = k};
+    Map *bound = NEW_ARRAY(a, Map, n->nkid + 1);
+    for (uint32_t i = 0; i < n->nkid; i++) {
+        collect_bound(a, &bound[i], n->kid[i], false);
+        b.bound = &bound[i];
+        visit(&b, n->kid[i]);
+    }
+    Statements out = {.arena = a};
+    b.before = &out;
+    for (uint32_t i = 0; i < n->nkid; i++) {
+        b.bound = &bound[i];
+        Node *stmt = visit(&b, n->kid[i]);
+        VEC_PUSH(a, &out.list, node_map(a, stmt, hoist, k));
+    }
+    return node_make(a, N_SEQ, n->loc, out.list.n, out.list.at);
+}
+
+static Node *hoist(void *user, Node *n)
+{
+    Kernel *k = user;
+    if (node_info[n->kind].class != CLASS_S) return n;
+    return n->kind == N_SEQ ? hoist_seq(k, n) : node_map(k->arena, n, hoist, k);
+}
 
 bool pass_hoist(PassContext *c)
 {
-    UNUSED(c);
+    pass_bodies(c->kernel, hoist, c->kernel);
     return true;
 }
