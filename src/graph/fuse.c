@@ -125,14 +125,14 @@ static const char *refuse_epilogue(Fuser *f, Group *p, GraphNode *r)
     const GraphValue *hole = only_output(p->anchor), *y = only_output(r);
     if (f->group_of[r->id]) return "is in another group";
     if (!y) return "has several results";
-    if (r->op->class != OPCLASS_POINTWISE && !r->op->view) return "is not pointwise";
+    if (r->op->class != OPCLASS_POINTWISE) return "is not pointwise";
     if (graph_value_nelem(y) != graph_value_nelem(hole)) return "changes the number of elements";
     int evaluations = 1;
     for (int i = 0; i < r->ninput; i++) {
         GraphValue *v = r->input[i];
         if (!v || !in_group(f, p, v)) continue;
         OpAccess a = access_of(r, i);
-        bool same = r->op->view || a == ACCESS_NONE || a == ACCESS_SAME ||
+        bool same = a == ACCESS_NONE || a == ACCESS_SAME ||
                     (a == ACCESS_BROADCAST && same_dims(v, y));
         if (!same) return "reads other elements";
         evaluations += f->evaluations[v->id];
@@ -162,19 +162,12 @@ static void grow_value(Fuser *f, Group *p, const GraphValue *v)
     }
 }
 
-static bool read_inside(const Fuser *f, const Group *p, const GraphValue *v)
-{
-    for (int i = 0; i < v->readers.n; i++)
-        if (f->group_of[v->readers.at[i]->id] == p) return true;
-    return false;
-}
-
 static int by_id(const void *a, const void *b)
 {
     return (*(GraphNode *const *)a)->id - (*(GraphNode *const *)b)->id;
 }
 
-// Grows until nothing changes; views at the ends go again, since outside they cost nothing.
+// Grows until nothing changes.
 static void grow_epilogues(Fuser *f, Group *p)
 {
     if (!only_output(p->anchor) || p->anchor->op->class == OPCLASS_SERIAL) return;
@@ -185,14 +178,6 @@ static void grow_epilogues(Fuser *f, Group *p)
         for (int i = 0; i < p->epilogue.n; i++) grow_value(f, p, only_output(p->epilogue.at[i]));
     } while (p->epilogue.n > before);
     if (p->epilogue.n) qsort(p->epilogue.at, (size_t)p->epilogue.n, sizeof *p->epilogue.at, by_id);
-    for (int i = p->epilogue.n - 1; i >= 0; i--) {
-        GraphNode *n = p->epilogue.at[i];
-        if (!n->op->view || read_inside(f, p, only_output(n))) continue;
-        f->group_of[n->id] = NULL;
-        memmove(&p->epilogue.at[i], &p->epilogue.at[i + 1],
-                (size_t)(p->epilogue.n - 1 - i) * sizeof *p->epilogue.at);
-        p->epilogue.n--;
-    }
     collect_inputs(f, p);
 }
 
@@ -215,7 +200,9 @@ static bool allow_prologue(const Fuser *f, const Group *p, const GraphNode *n, c
     if (has_template(f, p->anchor)) return n->op->moves && n->op->bijective && !n->op->view;
     if (p->anchor->op->class == OPCLASS_REDUCTION) return n->op->moves && !n->op->view;
     if (n->op->view) return reader->op->class == OPCLASS_MAP;
-    return !n->op->costly || (!many && graph_value_nelem(only_output(reader)) <= graph_value_nelem(v));
+    if (!n->op->costly) return true;
+    const GraphValue *y = only_output(reader); // each of several results would compute it again
+    return !many && y && graph_value_nelem(y) <= graph_value_nelem(v);
 }
 
 static void grow_prologues(Fuser *f, Group *p, GraphNode *reader)
