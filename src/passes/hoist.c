@@ -65,8 +65,11 @@ static int cost(const Node *n)
     return sum;
 }
 
+// A constant behind a sum is free in an address: what it is added to gets the name, and many share
+// it.
 static bool is_candidate(const Block *b, const Node *n)
 {
+    if (n->kind == N_ADD && n->kid[1]->kind == N_INT) return false;
     return node_info[n->kind].class == CLASS_E && n->lanes == 1 && n->nkid > 0 && n->type != DT_BOOL &&
            node_pure(n) && cost(n) >= 3 && !uses_bound(b, n);
 }
