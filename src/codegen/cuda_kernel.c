@@ -249,7 +249,8 @@ static void emit_signature(Emit *e, bool has_checks)
     buf_puts(e->out, "\nextern \"C\" __global__ void ");
     if (s->cluster && s->cluster->kind == N_INT && s->cluster->u.i > 1)
         buf_printf(e->out, "__cluster_dims__(%lld, 1, 1) ", (long long)s->cluster->u.i);
-    buf_printf(e->out, "__launch_bounds__(%d)\n%s_%s(\n", e->cuda->stage.nthread, k->name, s->name);
+    // Asked for one block, the assembler spills nothing to make room for more.
+    buf_printf(e->out, "__launch_bounds__(%d, 1)\n%s_%s(\n", e->cuda->stage.nthread, k->name, s->name);
     for (int i = 0; i < k->params.n + k->workspace.n; i++) {
         buf_puts(e->out, comma);
         emit_pointer(e, i < k->params.n ? k->params.at[i] : k->workspace.at[i - k->params.n]);

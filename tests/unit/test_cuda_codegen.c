@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every CUDA kernel of cuda_cases.def without a GPU: its meaning in the interpreter, as instantiated
+// and as lowered, is that of the op; its text is compiled by NVRTC for two architectures, with dynamic
+// and with fixed extents, and its other choices for one. The default choice never spills; the tuner
+// drops those that do.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "device/cuda_case.h"
+
+enum { MAX_CHOICES = 6 }; // of a kernel, besides the default one
+
+static struct {
+    int kernels, interpreted, compiled, skipped, spilled;
+    int64_t compile_ns;
+} count;
+
+static const CudaToolchain *toolchain;
+static Arena shared;
+
+static void find_toolchain(void)
+{
+    const char *why = NULL, *required = getenv("HEALD_REQUIRE_NVRTC");
+    toolchain = cuda_toolchain_find(&shared, &why);
+    if (!toolchain && required && *required) fail_msg("%s", why);
+    if (!toolchain) printf("# %s\n", why);
+}
+
+// ---- meaning
+
+static void interpret(CudaCase *c, const Kernel *k, CaseData *d, const char *what)
+{
+    InterpOptions o = {.check_races = true};
+    if (interp_run(k, d->at, c->dims, &o, &c->diag)) return;
+    Buf b;
+    buf_init(&b, &c->arena);
+    kernel_print(k, &b);
+    fail_msg("%s %s: %s\n%s\n%s", c->row->kernel, c->row->inputs, what, case_messages(c), buf_text(&b));
+}
+
+static void check_meaning(CudaCase *c, const Kernel *kernel, const Kernel *lowered)
+{
+    CaseData want, got, again;
+    double tolerance;
+    c->kernel = (Kernel *)kernel;
+    case_data_new(c, &got);
+    case_data_new(c, &again);
+    case_data_fill(&got, 1);
+    case_data_convert(&got, &again);
+    const char *failed = case_meaning(c);
+    if (failed) fail_msg("%s: its meaning: %s", c->row->kernel, failed);
+    case_data_new(c, &want);
+    case_data_convert(&got, &want);
+    if (!interp_run(c->kernel, want.at, c->dims, &(InterpOptions){0}, &c->diag))
+        fail_msg("%s: its meaning: %s", c->row->kernel, case_messages(c));
+    c->kernel = (Kernel *)kernel;
+    interpret(c, kernel, &got, "as instantiated");
+    interpret(c, lowered, &again, "as lowered");
+    double error = case_error(&want, &got, &tolerance);
+    if (!(error <= tolerance))
+        fail_msg("%s %s: wrong by %g, %g is allowed", c->row->kernel, c->row->inputs, error, tolerance);
+    for (int i = 0; i < got.n; i++) {
+        size_t bytes = (size_t)got.nelem[i] * dtype_size(got.type[i]);
+        if (memcmp(got.at[i], again.at[i], bytes))
+            fail_msg("%s %s: the passes change result %d", c->row->kernel, c->row->inputs, i);
+    }
+    case_data_free(&want);
+    case_data_free(&got);
+    case_data_free(&again);
+    count.interpreted++;
+}
+
+// ---- compiling
+
+static void check_figures(const CudaCase *c, const Kernel *k, const char *log, const char *text,
+                          bool may_spill)
+{
+    for (int i = 0; i < k->stages.n; i++) {
+        CudaFigures f;
+        char entry[128];
+        snprintf(entry, sizeof entry, "%s_%s", k->name, k->stages.at[i]->name);
+        if (!cuda_log_figures(log, entry, &f)) fail_msg("no figures of %s in\n%s", entry, log);
+        bool spills = f.spill_store_bytes || f.spill_load_bytes;
+        if (spills && may_spill) count.spilled++;
+        else if (spills || f.registers < 1)
+            fail_msg("%s %s spills: %s\n%s", c->row->kernel, c->row->inputs, log, text);
+    }
+}
+
+static void compile(CudaCase *c, bool may_spill)
+{
+    Kernel *lowered;
+    const char *text = case_text(c, &lowered);
+    if (!text) fail_msg("%s %s: %s", c->row->kernel, c->row->inputs, case_messages(c));
+    Kernel *same;
+    const char *again = case_text(c, &same);
+    assert_string_equal(text, again);
+    if (!toolchain) {
+        count.skipped++;
+        return;
+    }
+    char *log = NULL, path[] = "heald-cubin-XXXXXX";
+    const char *dir = getenv("TMPDIR") ? getenv("TMPDIR") : P_tmpdir;
+    const char *object = path_join(&c->arena, dir, path);
+    int fd = mkstemp((char *)object);
+    assert_true(fd >= 0);
+    CudaFlags flags = cuda_toolchain_flags(toolchain, &c->arena, c->target.arch);
+    int64_t start = clock_ns();
+    const char *failed = cuda_toolchain_compile(&c->arena, toolchain, &flags, text, "(in memory)", object, &log);
+    count.compile_ns += clock_ns() - start;
+    remove(object);
+    if (failed) fail_msg("%s %s for %s: %s\n%s", c->row->kernel, c->row->inputs, c->target.arch, failed, text);
+    check_figures(c, lowered, log, text, may_spill);
+    count.compiled++;
+}
+
+// With extents as numbers, those of the first set of the row's.
+static void compile_fixed(CudaCase *c, const char *list)
+{
+    if (!case_dims(c, list, 0)) return;
+    c->fixed = true;
+    const char *failed = case_instance(c, NULL);
+    c->fixed = false;
+    if (failed) fail_msg("%s: %s", c->row->kernel, failed);
+    compile(c, false);
+}
+
+static void compile_choices(CudaCase *c)
+{
+    Choices *choices;
+    int n, nerror = c->diag.nerror;
+    if (!kernel_choices(c->in, c->decl, 2, &choices, &n)) fail_msg("%s", case_messages(c));
+    int step = n > MAX_CHOICES ? n / MAX_CHOICES : 1;
+    for (int i = step; i < n; i += step) {
+        const char *pruned = case_instance(c, &choices[i]);
+        if (!pruned) compile(c, true);
+        c->diag.messages.n = 0; // why a choice does not fit
+        c->diag.nerror = nerror;
+    }
+}
+
+static void check_row(const CaseRow *row, const char *arch, bool all)
+{
+    CudaCase *c;
+    const char *failed = case_new(row, arch, &c);
+    if (!failed) failed = case_instance(c, NULL);
+    if (failed) fail_msg("%s %s: %s", row->file, row->kernel, failed);
+    Kernel *kernel = c->kernel, *lowered;
+    compile(c, false);
+    if (all) {
+        if (!case_text(c, &lowered)) fail_msg("%s", case_messages(c));
+        for (int i = 0; case_dims(c, row->small, i); i++) check_meaning(c, kernel, lowered);
+        compile_fixed(c, row->large);
+        compile_choices(c);
+    }
+    case_free(c);
+}
+
+static void test_rows(void **state)
+{
+    UNUSED(state);
+    for (size_t i = 0; i < COUNT(case_rows); i++) {
+        check_row(&case_rows[i], "sm_80", true);
+        check_row(&case_rows[i], "sm_90a", false);
+        count.kernels++;
+    }
+    printf("# %d kernels: %d meanings checked, %d texts compiled in %.1f s (%d choices spill), %d not "
+           "compiled for want of NVRTC\n",
+           count.kernels, count.interpreted, count.compiled, (double)count.compile_ns / 1e9,
+           count.spilled, count.skipped);
+}
+
+int main(void)
+{
+    find_toolchain();
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows)};
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    arena_free(&shared);
+    return failed;
+}
