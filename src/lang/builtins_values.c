@@ -3,6 +3,7 @@
 #include "lang/builtins.h"
 
 #include <math.h>
+#include <string.h>
 
 bool f_concat(Eval *e, const Args *a, Value *out)
 {
@@ -203,6 +204,19 @@ bool f_contains(Eval *e, const Args *a, Value *out)
     *out = value_bool(false);
     for (int i = 0; i < p.u.tuple.n; i++)
         if (value_equal(&p.u.tuple.at[i], &a->at[1])) *out = value_bool(true);
+    return true;
+}
+
+bool f_codes(Eval *e, const Args *a, Value *out)
+{
+    if (a->at[0].kind != V_STR) {
+        return eval_fail(e, a->loc, "'codes' needs a text, found %s",
+                         value_kind_name(a->at[0].kind));
+    }
+    const char *text = a->at[0].u.str;
+    size_t n = strlen(text);
+    *out = value_tuple(e->arena, (int)n, NULL);
+    for (size_t i = 0; i < n; i++) out->u.tuple.at[i] = value_int((unsigned char)text[i]);
     return true;
 }
 
