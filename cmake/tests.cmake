@@ -113,6 +113,19 @@ if(HEALD_TESTS AND TARGET heald_api)
   set_tests_properties(conformance PROPERTIES TIMEOUT 1800)
 endif()
 
+# ---- the programs that show the public interface -----------------------------------------------------
+if(HEALD_TESTS AND TARGET heald_static)
+  file(GLOB example_sources CONFIGURE_DEPENDS examples/c/*.c)
+  set(example_arguments_classify examples/models/mnist_8/model.onnx
+    examples/models/mnist_8/test_data_set_0/input_0.pb)
+  foreach(source IN LISTS example_sources)
+    get_filename_component(name ${source} NAME_WE)
+    add_executable(example_${name} ${source})
+    target_link_libraries(example_${name} PRIVATE heald::static m)
+    heald_register(example_${name} api example_${name} ${example_arguments_${name}})
+  endforeach()
+endif()
+
 # ---- the command, as users see it ------------------------------------------------------------------
 if(HEALD_TESTS AND TARGET heald)
   heald_register(golden golden tools/run_golden.sh)

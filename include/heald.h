@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Heald, a deep-learning compiler: the public interface.
 //
-//     const int64_t dims[] = {2, 3};
-//     heald_tensor *t;
-//     heald_status s = heald_tensor_create(HEALD_F32, 2, dims, &t);
-//     if (s != HEALD_OK) return s;
-//     float *x = heald_tensor_data(t); // 6 elements, row-major, zero
-//     ...
-//     heald_tensor_release(t);
+//     heald_context *ctx;
+//     heald_model *model = NULL;
+//     heald_tensor *input = NULL, *output = NULL;
+//     heald_status s = heald_context_create(HEALD_VERSION, NULL, &ctx);
+//     if (!s) s = heald_model_load_onnx(ctx, "model.onnx", &model);
+//     if (!s) s = heald_tensor_read(ctx, "input.npy", &input);
+//     if (!s) s = heald_model_run(model, &input, &output); // compiles at the first run
+//     if (s) fprintf(stderr, "%s\n", heald_last_error(ctx));
+//     else use(heald_tensor_data(output)); // row-major, of heald_tensor_dims(output)
+//     heald_tensor_release(output);
+//     heald_tensor_release(input);
+//     heald_model_destroy(model);
+//     heald_context_destroy(ctx);
+//
+// examples/c/ has whole programs: a model, a kernel in Heald's language, an operator by its name.
 //
 // Rules for every function below. A function that can fail returns a heald_status; out parameters
 // come last and are NULL or 0 after a failure. Pointers that are passed in are borrowed for the
@@ -101,8 +109,8 @@ HEALD_API void heald_context_destroy(heald_context *ctx);
 // place and caret, one or more lines. "" after a success. Valid until the next call.
 HEALD_API const char *heald_last_error(const heald_context *ctx);
 
-// Adds the ops, kernels, functions and rules of a text in Heald's language; they may replace those of
-// the library. name is what messages call the text.
+// Adds the ops, kernels, functions and rules of a text in Heald's language; they may replace those
+// of the library. name is what messages call the text.
 HEALD_API heald_status heald_library_add(heald_context *ctx, const char *name, const char *text);
 
 // Tensors.
@@ -164,30 +172,76 @@ HEALD_API heald_status heald_tensor_read(heald_context *ctx, const char *path, h
 HEALD_API heald_status heald_tensor_write_npy(heald_context *ctx, const char *path,
                                               const heald_tensor *t);
 
-// Models.
+// Kernels: text in Heald's language, compiled for this machine.
 
-typedef struct heald_model heald_model;
+typedef struct heald_kernel heald_kernel;
 
 typedef struct heald_value_info {
     const char *name;
     heald_dtype dtype;
-    int rank;            // -1: not known before the model runs
-    const int64_t *dims; // (rank), -1: not known, or chosen by the caller
+    int rank;                     // -1: not known before a model runs
+    const int64_t *dims;          // (rank), -1: not known, or chosen by the caller
     const char *const *dim_names; // (rank), "batch"; NULL where an extent is known or has no name
-} heald_value_info; // lives as long as the model
+} heald_value_info;               // lives as long as what it describes
 
-// Reads an ONNX model; external data is looked for beside the file. Operators that are not known are
-// reported all at once. What is in memory must stay there as long as the model.
+// Made by HEALD_COMPILE_OPTIONS(.shape = "m=512,n=512,k=64"). What is not said gets its default.
+typedef struct heald_compile_options {
+    size_t struct_size;
+    const char *kernel;  // its name, where the text has several
+    const char *shape;   // extents of dimensions, "m=512,n=512", and packs, "s=3x4"; others are 1
+    const char *dynamic; // dimensions that stay open, "m,n": what the tensors have when it is run
+    const char *types;   // of type parameters, "T=f16"; otherwise the first that the kernel lists
+    const char *const *attributes; // "NAME=VALUE" each, then NULL; values in the language
+    const char *const *choices;    // of tune entries, likewise
+} heald_compile_options;
+#define HEALD_COMPILE_OPTIONS(...) \
+    ((heald_compile_options){.struct_size = sizeof(heald_compile_options), __VA_ARGS__})
+
+// Compiles one kernel of a text, or takes it from the cache. The text's declarations join the
+// library of the context, which must outlive the kernel. name is what messages call the text.
+HEALD_API heald_status heald_compile(heald_context *ctx, const char *name, const char *text,
+                                     const heald_compile_options *options, heald_kernel **out);
+HEALD_API void heald_kernel_destroy(heald_kernel *k); // NULL is fine
+
+// Inputs come first, then outputs.
+HEALD_API int heald_kernel_param_count(const heald_kernel *k);
+HEALD_API int heald_kernel_input_count(const heald_kernel *k);
+HEALD_API const heald_value_info *heald_kernel_param(const heald_kernel *k, int i); // NULL: no such
+
+typedef enum heald_text {
+    HEALD_TEXT_IR = 0,      // the kernel as instantiated
+    HEALD_TEXT_LOWERED = 1, // after all passes
+    HEALD_TEXT_SOURCE = 2   // what the compiler was given
+} heald_text;
+// Lives as long as the kernel; NULL where there is none, as for the interpreter.
+HEALD_API const char *heald_kernel_text(const heald_kernel *k, heald_text which);
+
+// Runs it on all parameters, outputs among them, of the right types and shapes. The context may be
+// another one than it was compiled in, of the same target.
+HEALD_API heald_status heald_kernel_run(heald_context *ctx, const heald_kernel *k,
+                                        heald_tensor *const *params);
+
+// Models.
+
+typedef struct heald_model heald_model;
+
+// Reads an ONNX model; external data is looked for beside the file. Operators that are not known
+// are reported all at once. What is in memory must stay there as long as the model.
 HEALD_API heald_status heald_model_load_onnx(heald_context *ctx, const char *path,
                                              heald_model **out);
 HEALD_API heald_status heald_model_load_onnx_memory(heald_context *ctx, const char *name,
                                                     const void *data, size_t size,
                                                     heald_model **out);
+// A `graph` of a text in Heald's language; graph may be NULL where there is only one. So any
+// operator can be reached by its name and attributes:
+//     graph g(x: f32[n, 10]) -> (y) { y = softmax(x, axis = 1); }
+HEALD_API heald_status heald_model_load_text(heald_context *ctx, const char *name, const char *text,
+                                             const char *graph, heald_model **out);
 HEALD_API void heald_model_destroy(heald_model *m); // NULL is fine
 
 HEALD_API int heald_model_input_count(const heald_model *m); // initialisers are no inputs
 HEALD_API int heald_model_output_count(const heald_model *m);
-HEALD_API const heald_value_info *heald_model_input(const heald_model *m, int i);   // NULL: no such
+HEALD_API const heald_value_info *heald_model_input(const heald_model *m, int i); // NULL: no such
 HEALD_API const heald_value_info *heald_model_output(const heald_model *m, int i);
 
 // Compiles the model for the shapes of these inputs, as the first run with them would. Where shapes

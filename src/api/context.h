@@ -14,11 +14,11 @@ struct heald_context {
     Arena arena; // what lives as long as the context
     Sources sources;
     Interner *names;
-    Library library; // the embedded texts, and what was added
-    OpTable *ops;    // made by context_ops
-    Diag diag;       // of the current call
-    Error error;     // of the current call
-    char *message;   // both as text, for heald_last_error; from memory_alloc
+    Library library;               // the embedded texts, and what was added
+    OpTable *ops;                  // made by context_ops
+    Diag diag;                     // of the current call
+    Error error;                   // of the current call
+    char *message;                 // both as text, for heald_last_error; from memory_alloc
     heald_context_options options; // texts are copies
     Target target;
     bool interpret; // no compiler: the interpreter runs kernels

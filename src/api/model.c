@@ -15,6 +15,8 @@ typedef struct Load {
     const char *path; // NULL: in memory
     const void *data;
     size_t size;
+    bool is_text;      // in the language, not ONNX
+    const char *graph; // of a text; NULL: the only one
 } Load;
 
 static heald_value_info *describe(heald_model *m, const GraphValues *list)
@@ -40,12 +42,9 @@ static const char *folder_of(Arena *a, const char *path)
     return slash ? arena_strndup(a, path, (size_t)(slash - path) + 1) : ".";
 }
 
-static heald_status load_body(heald_context *c, Arena *scratch, void *user)
+static heald_status read_onnx(heald_context *c, Load *l)
 {
-    UNUSED(scratch);
-    Load *l = user;
     heald_model *m = l->model;
-    m->arena.nomem = &c->nomem;
     const char *why = l->path ? file_map(&m->arena, l->path, &m->file) : NULL;
     if (why) return error_set(&c->error, HEALD_IO, "%s", why);
     const uint8_t *data = l->path ? m->file.data : l->data;
@@ -53,10 +52,41 @@ static heald_status load_body(heald_context *c, Arena *scratch, void *user)
     if (why) return error_set(&c->error, HEALD_FORMAT, "%s", why);
     const char *dir = l->path ? folder_of(&m->arena, l->path) : NULL;
     m->graph = onnx_import(&m->arena, &c->library, context_ops(c), m->onnx, dir, &c->diag);
-    if (!m->graph) {
-        diag_note(&c->diag, 0, "in the model %s", l->name);
-        return HEALD_DIAGNOSTIC;
+    if (!m->graph) diag_note(&c->diag, 0, "in the model %s", l->name);
+    return m->graph ? HEALD_OK : HEALD_DIAGNOSTIC;
+}
+
+static heald_status read_text(heald_context *c, Load *l)
+{
+    Node *file;
+    const Node *found = NULL;
+    int n = 0;
+    if (!context_add_text(c, l->name, l->data, l->size, &file)) return HEALD_DIAGNOSTIC;
+    for (uint32_t i = 0; i < file->nkid; i++) {
+        const Node *g = file->kid[i];
+        if (g->kind != N_GRAPH || (l->graph && strcmp(g->u.sym, l->graph))) continue;
+        found = g;
+        n++;
     }
+    if (n != 1 && l->graph)
+        return error_set(&c->error, HEALD_NOT_FOUND, "%s has no graph '%s'", l->name, l->graph);
+    if (n != 1) {
+        return error_set(&c->error, HEALD_NOT_FOUND, "%s has %d graphs where one is needed",
+                         l->name, n);
+    }
+    heald_model *m = l->model;
+    m->graph = graph_from_text(&m->arena, &c->library, context_ops(c), &c->target, found, &c->diag);
+    return m->graph ? HEALD_OK : HEALD_DIAGNOSTIC;
+}
+
+static heald_status load_body(heald_context *c, Arena *scratch, void *user)
+{
+    UNUSED(scratch);
+    Load *l = user;
+    heald_model *m = l->model;
+    m->arena.nomem = &c->nomem;
+    heald_status s = l->is_text ? read_text(c, l) : read_onnx(c, l);
+    if (s) return s;
     m->input = describe(m, &m->graph->inputs);
     m->output = describe(m, &m->graph->outputs);
     return HEALD_OK;
@@ -85,6 +115,19 @@ heald_status heald_model_load_onnx_memory(heald_context *c, const char *name, co
 {
     if (!c || !data || !out) return HEALD_INVALID_ARGUMENT;
     return load(c, &(Load){.name = name ? name : "model", .data = data, .size = size}, out);
+}
+
+heald_status heald_model_load_text(heald_context *c, const char *name, const char *text,
+                                   const char *graph, heald_model **out)
+{
+    if (!c || !text || !out) return HEALD_INVALID_ARGUMENT;
+    return load(c,
+                &(Load){.name = name ? name : "text",
+                        .data = text,
+                        .size = strlen(text),
+                        .is_text = true,
+                        .graph = graph},
+                out);
 }
 
 static void instance_free(ModelInstance *i)

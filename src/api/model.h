@@ -11,11 +11,11 @@
 
 typedef struct ModelInstance {
     Arena arena;
-    const int64_t **dims;      // (inputs) shapes that it is for
-    const void **fixed;        // (inputs) elements that it is for, where shapes depend on them; or NULL
+    const int64_t **dims; // (inputs) shapes that it is for
+    const void **fixed;   // (inputs) elements that it is for, where shapes depend on them; or NULL
     CompiledModel *compiled;
     PlanRunner *runner;
-    uint64_t used;             // the model's clock at the last use
+    uint64_t used; // the model's clock at the last use
 } ModelInstance;
 
 enum { MODEL_MAX_INSTANCES = 16 };

@@ -105,12 +105,11 @@ heald_context *cli_context(Cli *c)
         cli_error(c, "--precision %s: this version computes in f32 only", precision);
         return NULL;
     }
-    heald_context_options o = HEALD_CONTEXT_OPTIONS(.target = cli_text(c, OPT_TARGET),
-                                                    .threads = (int)threads,
-                                                    .search_space = (int)space,
-                                                    .cache_dir = cli_text(c, OPT_CACHE_DIR),
-                                                    .library_path = cli_text(c, OPT_PATH),
-                                                    .progress = show_progress, .user = c);
+    heald_context_options o =
+        HEALD_CONTEXT_OPTIONS(.target = cli_text(c, OPT_TARGET), .threads = (int)threads,
+                              .search_space = (int)space, .cache_dir = cli_text(c, OPT_CACHE_DIR),
+                              .library_path = cli_text(c, OPT_PATH), .progress = show_progress,
+                              .user = c);
     if (heald_context_create(HEALD_VERSION, &o, &c->context) == HEALD_OK) return c->context;
     if (c->context) cli_context_error(c);
     else cli_error(c, "out of memory");

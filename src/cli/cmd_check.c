@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // heald check: a model's test data against what it computes.
+#include "api/suite.h"
 #include "api/test_data.h"
 #include "cli/model_job.h"
 #include "judge/compare.h"
@@ -131,8 +132,48 @@ static int check_all(ModelJob *j)
     return npassed == n ? EXIT_DONE : EXIT_CHECK_FAILED;
 }
 
+// ---- suites
+
+static void show_case(void *user, int ndone, int ntotal, const SuiteCase *last)
+{
+    progress_show(user, ndone, ntotal, last->name);
+}
+
+static heald_status suite_body(heald_context *x, Arena *a, void *user)
+{
+    Cli *c = user;
+    SuiteOptions o = {.only = cli_text(c, OPT_ONLY), .done = show_case, .user = c};
+    if ((cli_has(c, OPT_RTOL) && !cli_double(c, OPT_RTOL, &o.rtol)) ||
+        (cli_has(c, OPT_ATOL) && !cli_double(c, OPT_ATOL, &o.atol)))
+        return error_set(&x->error, HEALD_INVALID_ARGUMENT, "nothing was run");
+    o.nworker = x->options.threads;
+    SuiteCases cases = {0};
+    heald_status s =
+        suite_run(x, a, c->options.all[OPT_SUITE].n, c->options.all[OPT_SUITE].at, &o, &cases);
+    progress_clear(c);
+    if (s) return s;
+    Buf out;
+    buf_init(&out, a);
+    suite_report(&cases, !cli_has(c, OPT_QUIET), &out);
+    fputs(buf_text(&out), stdout);
+    for (int i = 0; i < cases.n; i++)
+        if (cases.at[i].verdict == SUITE_FAILED) return HEALD_CHECK_FAILED;
+    return HEALD_OK;
+}
+
+static int check_suite(Cli *c)
+{
+    if (c->noperand) return cli_error(c, "--suite takes the place of MODEL");
+    if (!cli_context(c)) return EXIT_ERROR;
+    heald_status s = context_call(c->context, suite_body, c);
+    if (s == HEALD_CHECK_FAILED) return EXIT_CHECK_FAILED;
+    return s ? cli_context_error(c) : EXIT_DONE;
+}
+
 int cmd_check(Cli *c)
 {
+    if (cli_has(c, OPT_SUITE)) return check_suite(c);
+    if (c->noperand == 0) return cli_error(c, "MODEL is missing; 'heald check --help' tells more");
     ModelJob j;
     int status = model_open(c, &j);
     if (!status) status = check_all(&j);

@@ -59,8 +59,9 @@ static void compilers(Doctor *d, heald_context *c)
         line("", "without one, only --target interp works");
     }
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-    line("CUDA", "%s", driver ? "a driver is there (libcuda.so.1)"
-                              : "no driver (libcuda.so.1; the package libcuda1 brings it)");
+    line("CUDA", "%s",
+         driver ? "a driver is there (libcuda.so.1)"
+                : "no driver (libcuda.so.1; the package libcuda1 brings it)");
     if (driver) dlclose(driver);
 }
 
@@ -88,8 +89,9 @@ static void cache(Doctor *d, heald_context *c, Arena *a)
     }
     line("folder", "%s", dir);
     if (why) line("entries", "%s", why);
-    else line("entries", "%d, %.1f MiB%s", n, (double)bytes / (1 << 20),
-              ndamaged ? "; some are damaged: heald cache check" : "");
+    else
+        line("entries", "%d, %.1f MiB%s", n, (double)bytes / (1 << 20),
+             ndamaged ? "; some are damaged: heald cache check" : "");
 }
 
 static void libraries(heald_context *c)
@@ -105,9 +107,8 @@ static void libraries(heald_context *c)
 // For those who test Heald itself; nothing that a user needs.
 static void test_data(void)
 {
-    static const char *const places[] = {
-        "/usr/lib/python3/dist-packages/onnx/backend/test/data",
-        "/usr/local/lib/python3/dist-packages/onnx/backend/test/data"};
+    static const char *const places[] = {"/usr/share/libonnx-testdata/data",
+                                         "/usr/lib/python3/dist-packages/onnx/backend/test/data"};
     const char *models = getenv("HEALD_MODELS"), *found = NULL;
     for (size_t i = 0; i < COUNT(places) && !found; i++)
         if (path_is_dir(places[i])) found = places[i];

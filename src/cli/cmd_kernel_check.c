@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// heald kernel check: what the interpreter computes is the measure for compiled code, bit by bit; the
-// meaning of the op, in float64, is the measure for both.
+// heald kernel check: what the interpreter computes is the measure for compiled code, bit by bit;
+// the meaning of the op, in float64, is the measure for both.
 #include "cli/kernel_job.h"
 #include "ir/interp.h"
 #include "judge/compare.h"
@@ -18,11 +18,11 @@ typedef struct CheckCase {
 
 // Without --shape. The first dimensions of a signature change most from one case to the next.
 static const CheckCase check_cases[] = {
-    {{1, {1}, 1, 0}, false},           {{1, {3}, 2, 1}, false},
-    {{3, {17, 3, 5}, 2, 0}, false},    {{3, {3, 127, 17}, 3, 0}, false},
-    {{3, {127, 1, 17}, 1, 1}, false},  {{3, {1, 17, 127}, 2, 0}, false},
-    {{3, {0, 3, 5}, 2, 0}, false},     {{3, {3, 0, 5}, 2, 0}, false},
-    {{3, {3, 5, 0}, 3, 0}, false},     {{3, {17, 3, 5}, 2, 0}, true},
+    {{1, {1}, 1, 0}, false},          {{1, {3}, 2, 1}, false},
+    {{3, {17, 3, 5}, 2, 0}, false},   {{3, {3, 127, 17}, 3, 0}, false},
+    {{3, {127, 1, 17}, 1, 1}, false}, {{3, {1, 17, 127}, 2, 0}, false},
+    {{3, {0, 3, 5}, 2, 0}, false},    {{3, {3, 0, 5}, 2, 0}, false},
+    {{3, {3, 5, 0}, 3, 0}, false},    {{3, {17, 3, 5}, 2, 0}, true},
 };
 static const CheckCase given_cases[] = {
     {{4, {17, 3, 5, 13}, 2, 0}, false},
@@ -73,8 +73,7 @@ static const char *element(Arena *a, const ScriptParam *p, int64_t at)
     Buf b;
     buf_init(&b, a);
     buf_printf(&b, "%s[", p->name);
-    for (int i = 0; i < p->rank; i++)
-        buf_printf(&b, "%s%lld", i ? ", " : "", (long long)index[i]);
+    for (int i = 0; i < p->rank; i++) buf_printf(&b, "%s%lld", i ? ", " : "", (long long)index[i]);
     buf_putc(&b, ']');
     return buf_text(&b);
 }
@@ -131,7 +130,8 @@ static heald_status check_compiled(Check *c)
         int64_t nbad = compare_bits(p->type, got.at[i], c->want.at[i], got.nelem[i], &first);
         if (nbad == 0) continue;
         size_t at = (size_t)first * dtype_size(p->type);
-        complain(c, "%s: compiled code gives %.9g, the interpreter %.9g; %lld of %lld elements differ",
+        complain(c,
+                 "%s: compiled code gives %.9g, the interpreter %.9g; %lld of %lld elements differ",
                  element(c->arena, p, first), dtype_load_f64(p->type, (char *)got.at[i] + at),
                  dtype_load_f64(p->type, (char *)c->want.at[i] + at), (long long)nbad,
                  (long long)got.nelem[i]);
@@ -228,9 +228,8 @@ static double *error_bound(Check *c, Meaning *m, int out, DType type)
     bool known = compute(c, &size, true);
     for (int64_t i = 0; i < m->nelem[out]; i++) {
         DType t = m->kernel->params.at[out]->type;
-        double s = known ? fabs(dtype_load_f64(t, (char *)size.at[out] +
-                                                      (size_t)i * dtype_size(t)))
-                         : 0;
+        double s =
+            known ? fabs(dtype_load_f64(t, (char *)size.at[out] + (size_t)i * dtype_size(t))) : 0;
         if (!isfinite(s)) s = 0;
         bound[i] = (work + 16) * u * (s > largest ? s : largest);
     }
@@ -248,10 +247,13 @@ static void compare_meaning(Check *c, Meaning *m, int out, int param)
     for (int64_t i = 0; real && i < m->nelem[out]; i++) { // what overflows the type is infinite
         void *at = (char *)m->at[out] + (size_t)i * want_size;
         double v = dtype_load_f64(want_type, at);
-        if (isinf(f64_round_to(p->type, v))) dtype_store_f64(want_type, at, v > 0 ? INFINITY : -INFINITY);
+        if (isinf(f64_round_to(p->type, v)))
+            dtype_store_f64(want_type, at, v > 0 ? INFINITY : -INFINITY);
     }
-    Difference d = compare_close(p->type, c->want.at[param], want_type, m->at[out], m->nelem[out], &t);
-    cli_verbose(c->job->cli, "%s: largest error %.3g, relative %.3g", p->name, d.max_abs, d.max_rel);
+    Difference d =
+        compare_close(p->type, c->want.at[param], want_type, m->at[out], m->nelem[out], &t);
+    cli_verbose(c->job->cli, "%s: largest error %.3g, relative %.3g", p->name, d.max_abs,
+                d.max_rel);
     if (d.nbad == 0) return;
     complain(c, "%s is %.9g, the op '%s' means %.9g; %lld of %lld elements are too far off",
              element(c->arena, p, d.first), d.got, c->kernel->op->u.sym, d.want, (long long)d.nbad,

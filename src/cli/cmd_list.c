@@ -77,7 +77,9 @@ static heald_status ops_body(heald_context *c, Arena *a, void *user)
     }
     for (int i = 0; i < cli->noperand; i++) {
         const Node *op = map_get(ops, intern(c->names, cli->operand[i]));
-        if (!op) return error_set(&c->error, HEALD_NOT_FOUND, "no operator is called '%s'", cli->operand[i]);
+        if (!op)
+            return error_set(&c->error, HEALD_NOT_FOUND, "no operator is called '%s'",
+                             cli->operand[i]);
         print_op(a, op, true);
     }
     return HEALD_OK;

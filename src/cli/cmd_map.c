@@ -61,7 +61,8 @@ static heald_status map_body(heald_context *c, Arena *a, void *user)
     job->draw.user = &job->cli->arena;
     Buf out;
     buf_init(&out, a);
-    if (v.kind == V_MAPPING) (job->svg ? map_svg_mapping : map_draw_mapping)(v.u.map, &out, &job->draw);
+    if (v.kind == V_MAPPING)
+        (job->svg ? map_svg_mapping : map_draw_mapping)(v.u.map, &out, &job->draw);
     else (job->svg ? map_svg_layout : map_draw_layout)(v.u.layout, &out, &job->draw);
     if (!job->svg) {
         fputs(buf_text(&out), stdout);

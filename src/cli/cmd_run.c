@@ -25,7 +25,7 @@ static int write_output(ModelJob *j, int i, const char *dir)
     const char *base = path_join(&c->arena, dir, name);
     const char *npy = arena_printf(&c->arena, "%s.npy", base);
     if (heald_tensor_write_npy(c->context, npy, j->output[i])) return cli_context_error(c);
-    printf("  %s", npy);
+    printf(" %s", npy);
     if (j->picture.width && tensor_is_image(j->output[i])) {
         const char *png = arena_printf(&c->arena, "%s.png", base);
         Image im = image_from_tensor(&c->arena, j->output[i], &j->picture);
@@ -40,7 +40,8 @@ static void print_values(const heald_tensor *t)
 {
     enum { SHOWN = 6 };
     for (int64_t k = 0; k < t->nelem && k < SHOWN; k++)
-        printf(" %.6g", dtype_load_f64(t->dtype, (char *)t->data + (size_t)k * dtype_size(t->dtype)));
+        printf(" %.6g",
+               dtype_load_f64(t->dtype, (char *)t->data + (size_t)k * dtype_size(t->dtype)));
     printf("%s", t->nelem > SHOWN ? " ..." : "");
 }
 
@@ -88,7 +89,7 @@ static int run_all(ModelJob *j, int64_t n)
     int status = print_results(j);
     const CompiledModel *m = model_current(j->model)->compiled;
     if (status || cli_has(c, OPT_QUIET)) return status;
-    printf("%d kernels, %d of them from the cache, ready in %.2f s; ", m->kernels.n, m->ncached,
+    printf("kernels %d, of these from the cache %d; ready in %.2f s; ", m->kernels.n, m->ncached,
            compile_s);
     if (n == 1) printf("ran in %.3f ms\n", (double)ns[0] * 1e-6);
     else printf("median of %lld runs %.3f ms\n", (long long)n, (double)ns[n / 2] * 1e-6);

@@ -44,8 +44,8 @@ const char *image_write(Arena *a, const char *path, const Image *image)
         data = arena_alloc(a, size);
         ok = png_image_write_to_memory(&png, data, &size, 0, image->pixels, 0, NULL);
     }
-    const char *why = ok ? file_write_atomic(a, path, data, size)
-                         : arena_printf(a, "%s: %s", path, png.message);
+    const char *why =
+        ok ? file_write_atomic(a, path, data, size) : arena_printf(a, "%s: %s", path, png.message);
     png_image_free(&png);
     return why;
 }
@@ -60,7 +60,8 @@ static double luma(const uint8_t *rgb)
 // 0 .. 255; `channels` are those of the tensor.
 static double pixel(const Image *im, int channels, int y, int x, int c)
 {
-    const uint8_t *p = im->pixels + ((size_t)y * (size_t)im->width + (size_t)x) * (size_t)im->channels;
+    const uint8_t *p =
+        im->pixels + ((size_t)y * (size_t)im->width + (size_t)x) * (size_t)im->channels;
     if (im->channels == 1) return p[0];
     return channels == 1 ? luma(p) : p[c];
 }
@@ -72,8 +73,8 @@ const char *image_to_tensor(Arena *a, const Image *im, const ImageScale *scale,
     if (input->rank != 4 || !(type == DT_U8 || dtype_is_float(type))) {
         return arena_printf(a, "input '%s' has not the shape and type of a picture", input->name);
     }
-    bool last = (input->dims[3] == 3 || input->dims[3] == 1) && input->dims[1] != 3 &&
-                input->dims[1] != 1;
+    bool last =
+        (input->dims[3] == 3 || input->dims[3] == 1) && input->dims[1] != 3 && input->dims[1] != 1;
     int64_t wanted = input->dims[last ? 3 : 1];
     int channels = wanted == 1 || wanted == 3 ? (int)wanted : im->channels;
     int64_t planes[] = {1, channels, im->height, im->width};
@@ -160,8 +161,7 @@ Image image_from_tensor(Arena *a, const heald_tensor *t, const Image *color)
         for (int x = 0; x < w; x++) {
             uint8_t *to = im.pixels + ((size_t)y * (size_t)w + (size_t)x) * (size_t)im.channels;
             for (int k = 0; k < c; k++) {
-                int64_t i =
-                    last ? ((int64_t)y * w + x) * c + k : ((int64_t)k * h + y) * w + x;
+                int64_t i = last ? ((int64_t)y * w + x) * c + k : ((int64_t)k * h + y) * w + x;
                 double v = unit * dtype_load_f64(t->dtype, (char *)t->data + (size_t)i * size);
                 if (tint) color_pixel(color, &im, y, x, v, to);
                 else to[k] = to_byte(v);

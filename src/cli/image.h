@@ -12,8 +12,8 @@ typedef struct Image {
     uint8_t *pixels; // (height, width, channels)
 } Image;
 
-// Each returns NULL on success, otherwise a message in `a` that names the file. Transparency is laid
-// over white.
+// Each returns NULL on success, otherwise a message in `a` that names the file. Transparency is
+// laid over white.
 const char *image_read(Arena *a, const char *path, Image *out);
 const char *image_write(Arena *a, const char *path, const Image *image);
 
@@ -31,8 +31,8 @@ const char *image_to_tensor(Arena *a, const Image *image, const ImageScale *scal
 // least 8 x 8 pixels.
 bool tensor_is_image(const heald_tensor *t);
 // The picture of such a tensor, values of 0 .. 1 (floats) shown as black .. white. Where it has one
-// channel and `color` has three, it is the luminance, and the colours are those of `color`, enlarged
-// bilinearly. color may be NULL.
+// channel and `color` has three, it is the luminance, and the colours are those of `color`,
+// enlarged bilinearly. color may be NULL.
 Image image_from_tensor(Arena *a, const heald_tensor *t, const Image *color);
 
 #endif

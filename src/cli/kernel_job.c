@@ -18,93 +18,51 @@ typedef struct Call {
     bool failed_check;
 } Call;
 
-static heald_status bad_option(heald_context *c, OptionId id, const char *why)
+// What was given several times, as one list.
+static const char *joined(Arena *a, const Cli *c, OptionId id)
 {
-    return error_set(&c->error, HEALD_INVALID_ARGUMENT, "--%s: %s", option_info[id].name, why);
+    Buf b;
+    buf_init(&b, a);
+    for (int i = 0; i < c->options.all[id].n; i++)
+        buf_printf(&b, "%s%s", i ? "," : "", c->options.all[id].at[i]);
+    return buf_text(&b);
 }
 
-// "NAME=EXPRESSION" of the language.
-static heald_status named_value(KernelJob *j, OptionId id, const char *text, Sym *name, Value *out)
+static const char *const *list(Arena *a, const Cli *c, OptionId id)
 {
-    heald_context *c = j->context;
-    const char *equals = strchr(text, '=');
-    if (!equals || equals == text) return bad_option(c, id, "NAME=VALUE is needed");
-    *name = intern_n(c->names, text, (size_t)(equals - text));
-    const char *value = arena_strdup(&c->arena, equals + 1);
-    const char *place = arena_printf(&c->arena, "--%s %s", option_info[id].name, *name);
-    const Source *s = sources_add(&c->sources, place, value, strlen(value));
-    Node *n = s ? parse_expression(&c->arena, c->names, s, &c->diag) : NULL;
-    if (n) *out = evaluate_expression(j->arena, &c->library, &c->target, n, &c->diag);
-    return n && !c->diag.nerror ? HEALD_OK : HEALD_DIAGNOSTIC;
-}
-
-static heald_status take_values(KernelJob *j)
-{
-    const Options *o = &j->cli->options;
-    ScriptOptions *s = &j->options;
-    heald_status status = HEALD_OK;
-    for (int i = 0; !status && i < o->all[OPT_ATTR].n; i++) {
-        Sym name;
-        Value *v = NEW(j->arena, Value);
-        status = named_value(j, OPT_ATTR, o->all[OPT_ATTR].at[i], &name, v);
-        if (!status) map_put(j->arena, &s->attrs, name, v);
-    }
-    int n = o->all[OPT_CHOICE].n;
-    s->choices = (Choices){.n = n,
-                           .name = NEW_ARRAY(j->arena, Sym, n),
-                           .value = NEW_ARRAY(j->arena, Value, n)};
-    for (int i = 0; !status && i < n; i++) {
-        status = named_value(j, OPT_CHOICE, o->all[OPT_CHOICE].at[i], &s->choices.name[i],
-                             &s->choices.value[i]);
-    }
-    return status;
+    int n = c->options.all[id].n;
+    const char **out = NEW_ARRAY(a, const char *, n + 1);
+    for (int i = 0; i < n; i++) out[i] = c->options.all[id].at[i];
+    return out;
 }
 
 static heald_status take_options(KernelJob *j)
 {
-    heald_context *c = j->context;
-    const Options *o = &j->cli->options;
-    const char *why = NULL, *name, *value;
-    for (int i = 0; i < o->all[OPT_SHAPE].n && !why; i++)
-        why = script_parse_shape(&j->options, j->arena, c->names, o->all[OPT_SHAPE].at[i]);
-    if (why) return bad_option(c, OPT_SHAPE, why);
-    for (int i = 0; i < o->all[OPT_DYNAMIC].n && !why; i++)
-        why = script_parse_open(&j->options, j->arena, c->names, o->all[OPT_DYNAMIC].at[i]);
-    if (why) return bad_option(c, OPT_DYNAMIC, why);
-    for (int i = 0; i < o->all[OPT_TYPE].n; i++) {
-        const char *text = o->all[OPT_TYPE].at[i], *equals = strchr(text, '=');
-        if (!equals) return bad_option(c, OPT_TYPE, "T=TYPE is needed");
-        name = arena_strndup(j->arena, text, (size_t)(equals - text));
-        value = equals + 1;
-        why = script_parse_type(&j->options, j->arena, c->names, name, value);
-        if (why) return bad_option(c, OPT_TYPE, why);
-    }
-    return take_values(j);
+    Arena *a = j->arena;
+    const Cli *c = j->cli;
+    heald_compile_options o = {.shape = joined(a, c, OPT_SHAPE),
+                               .dynamic = joined(a, c, OPT_DYNAMIC),
+                               .types = joined(a, c, OPT_TYPE),
+                               .attributes = list(a, c, OPT_ATTR),
+                               .choices = list(a, c, OPT_CHOICE)};
+    return compile_options_take(j->context, a, &o, &j->options);
 }
 
-static heald_status choose_kernels(KernelJob *j, Node *file, bool single)
+static heald_status choose_kernels(KernelJob *j, const Node *file, bool single)
 {
-    const char *wanted = cli_text(j->cli, OPT_KERNEL), *path = j->cli->operand[0];
+    const char *path = j->cli->operand[0];
+    heald_context *c = j->context;
+    heald_status s =
+        file_kernels(c, j->arena, file, path, cli_text(j->cli, OPT_KERNEL), &j->kernels);
+    if (s || !single || j->kernels.n == 1) return s;
+    if (j->kernels.n == 0) return error_set(&c->error, HEALD_NOT_FOUND, "%s has no kernel", path);
     Buf names;
     buf_init(&names, j->arena);
-    for (uint32_t i = 0; i < file->nkid; i++) {
-        const Node *n = file->kid[i];
-        if (n->kind != N_KERNEL) continue;
-        buf_printf(&names, "%s%s", names.size ? ", " : "", n->u.sym);
-        if (!wanted || !strcmp(wanted, n->u.sym)) VEC_PUSH(j->arena, &j->kernels, n);
-    }
-    Error *e = &j->context->error;
-    if (wanted && j->kernels.n == 0) {
-        return error_set(e, HEALD_NOT_FOUND, "%s has no kernel '%s'; it has %s", path, wanted,
-                         names.size ? buf_text(&names) : "none");
-    }
-    if (single && j->kernels.n == 0)
-        return error_set(e, HEALD_NOT_FOUND, "%s has no kernel", path);
-    if (single && j->kernels.n > 1) {
-        return error_set(e, HEALD_INVALID_ARGUMENT, "%s has several kernels: %s; choose with --kernel",
-                         path, buf_text(&names));
-    }
-    return HEALD_OK;
+    for (int i = 0; i < j->kernels.n; i++)
+        buf_printf(&names, "%s%s", i ? ", " : "", j->kernels.at[i]->u.sym);
+    return error_set(&c->error, HEALD_INVALID_ARGUMENT,
+                     "%s has several kernels: %s; choose one with --kernel", path,
+                     buf_text(&names));
 }
 
 static heald_status call_body(heald_context *c, Arena *a, void *user)
@@ -209,7 +167,8 @@ static heald_status read_input(KernelJob *j, const ScriptParam *p, const char *p
     HostTensor t;
     const char *why = tensor_read(j->arena, path, &t);
     if (why) return error_set(e, HEALD_IO, "%s", why);
-    ScriptParam have = {.type = t.dtype, .rank = t.rank < SCRIPT_MAX_RANK ? t.rank : SCRIPT_MAX_RANK};
+    ScriptParam have = {.type = t.dtype,
+                        .rank = t.rank < SCRIPT_MAX_RANK ? t.rank : SCRIPT_MAX_RANK};
     memcpy(have.dims, t.dims, (size_t)have.rank * sizeof *t.dims);
     if (t.dtype != p->type || t.rank != p->rank ||
         memcmp(have.dims, p->dims, (size_t)p->rank * sizeof *p->dims)) {

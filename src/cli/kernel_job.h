@@ -3,16 +3,16 @@
 #ifndef HEALD_CLI_KERNEL_JOB_H
 #define HEALD_CLI_KERNEL_JOB_H
 
+#include "api/kernel.h"
 #include "cli/cli.h"
 #include "judge/data.h"
-#include "judge/script.h"
 
 typedef struct KernelJob {
     Cli *cli;
     heald_context *context;
     Arena *arena; // of the call
     ScriptOptions options;
-    VEC(const Node *) kernels; // those to work on
+    KernelDecls kernels; // those to work on
     int64_t seed;
     bool failed_check; // exit status 1 rather than 0
 } KernelJob;
@@ -25,7 +25,7 @@ int kernel_command(Cli *c, bool single, const ScriptExtents *extents, KernelBody
 // NULL with diagnostics.
 ScriptKernel *kernel_instantiate(KernelJob *j, const Node *decl, Arena *a);
 
-// Memory for each parameter, 64-byte aligned, in `a`; NULL bytes of outputs are 0xff.
+// Memory for each parameter, 64-byte aligned, in `a`; the bytes of outputs are 0xff.
 typedef struct KernelData {
     int n;
     void **at;

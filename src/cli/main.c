@@ -91,9 +91,7 @@ static void take_defaults(Cli *c)
         if (c->options.from[i] == FROM_FLAG) continue;
         bool given = value && *value;
         c->options.text[i] = given ? value : o->fallback;
-        c->options.from[i] = given         ? FROM_ENVIRONMENT
-                             : o->fallback ? FROM_DEFAULT
-                                           : FROM_NOWHERE;
+        c->options.from[i] = given ? FROM_ENVIRONMENT : o->fallback ? FROM_DEFAULT : FROM_NOWHERE;
     }
 }
 

@@ -16,12 +16,28 @@ const char *tensor_text(Arena *a, const heald_tensor *t)
     return arena_strdup(a, shape_format(text, sizeof text, t->dtype, t->rank, t->dims));
 }
 
+static bool has_suffix(const char *text, const char *suffix)
+{
+    size_t n = strlen(text), m = strlen(suffix);
+    return n >= m && !strcmp(text + n - m, suffix);
+}
+
 int model_open(Cli *c, ModelJob *j)
 {
     *j = (ModelJob){.cli = c, .path = c->operand[0]};
     if (path_is_dir(j->path)) j->path = path_join(&c->arena, j->path, "model.onnx");
     if (!cli_context(c)) return EXIT_ERROR;
-    if (heald_model_load_onnx(c->context, j->path, &j->model)) return cli_context_error(c);
+    heald_status s;
+    if (has_suffix(j->path, ".hd")) {
+        char *text;
+        size_t size;
+        const char *why = file_read(&c->arena, j->path, &text, &size);
+        if (why) return cli_error(c, "%s", why);
+        s = heald_model_load_text(c->context, j->path, text, NULL, &j->model);
+    } else {
+        s = heald_model_load_onnx(c->context, j->path, &j->model);
+    }
+    if (s) return cli_context_error(c);
     j->ninput = heald_model_input_count(j->model);
     j->noutput = heald_model_output_count(j->model);
     j->input = NEW_ARRAY(&c->arena, heald_tensor *, j->ninput);
@@ -71,12 +87,6 @@ static int take_picture(ModelJob *j, int i, const char *path)
 
 // ---- files and random data
 
-static bool has_suffix(const char *text, const char *suffix)
-{
-    size_t n = strlen(text), m = strlen(suffix);
-    return n >= m && !strcmp(text + n - m, suffix);
-}
-
 static int take_file(ModelJob *j, const char *text)
 {
     Cli *c = j->cli;
@@ -106,7 +116,8 @@ static int64_t open_extent(ModelJob *j, const ScriptOptions *o, Interner *names,
 {
     const Value *v = name ? map_get(&o->shape, intern(names, name)) : NULL;
     if (v && v->kind == V_INT) return v->u.i;
-    if (name) cli_verbose(j->cli, "dimension '%s' is taken as 1; --shape %s=N changes it", name, name);
+    if (name)
+        cli_verbose(j->cli, "dimension '%s' is taken as 1; --shape %s=N changes it", name, name);
     return 1;
 }
 
@@ -115,7 +126,8 @@ static int take_random(ModelJob *j, int i, const ScriptOptions *o, Interner *nam
     const heald_value_info *v = heald_model_input(j->model, i);
     Cli *c = j->cli;
     int64_t dims[HEALD_MAX_RANK];
-    if (v->rank < 0) return cli_error(c, "input '%s' has no known rank: give it by --input", v->name);
+    if (v->rank < 0)
+        return cli_error(c, "input '%s' has no known rank: give it by --input", v->name);
     for (int k = 0; k < v->rank; k++)
         dims[k] = v->dims[k] >= 0 ? v->dims[k] : open_extent(j, o, names, v->dim_names[k]);
     if (heald_tensor_create(v->dtype, v->rank, dims, &j->input[i]))
@@ -138,8 +150,7 @@ int model_take_inputs(ModelJob *j)
     Interner *names = interner_new(&c->arena);
     ScriptOptions o = {0};
     for (int i = 0; i < c->options.all[OPT_SHAPE].n; i++) {
-        const char *why =
-            script_parse_shape(&o, &c->arena, names, c->options.all[OPT_SHAPE].at[i]);
+        const char *why = script_parse_shape(&o, &c->arena, names, c->options.all[OPT_SHAPE].at[i]);
         if (why) return cli_error(c, "--shape: %s", why);
     }
     for (int i = 0; i < c->options.all[OPT_INPUT].n; i++)

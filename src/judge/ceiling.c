@@ -68,8 +68,7 @@ static heald_status measure(Measure *m, const char *kernel, const char *shape, d
     const Node *decl = map_get(&m->library.kernels, intern(m->names, kernel));
     ScriptOptions o = {.extents = {1, {1}, 1, 0}};
     script_parse_shape(&o, m->arena, m->names, shape);
-    ScriptKernel *k =
-        script_instantiate(m->arena, &m->library, m->target, decl, &o, m->diag);
+    ScriptKernel *k = script_instantiate(m->arena, &m->library, m->target, decl, &o, m->diag);
     if (!k) return HEALD_DIAGNOSTIC;
     BuiltKernel *built;
     heald_status s =
@@ -99,8 +98,8 @@ static heald_status measure_all(Measure *m, Ceilings *out)
     int lanes = m->target->vector_bytes / (int)sizeof(float);
     const ScriptKernel *k;
     double seconds;
-    heald_status s = measure(
-        m, "fma_peak", arena_printf(m->arena, "b=%d,w=%d", 4 * threads, lanes), &seconds, &k);
+    heald_status s = measure(m, "fma_peak", arena_printf(m->arena, "b=%d,w=%d", 4 * threads, lanes),
+                             &seconds, &k);
     if (s) return s;
     out->flops = 2.0 * LOOPS * CHAINS * lanes * 4 * threads / seconds;
     // Each array alone is larger than the last-level cache; the three are at most 768 MiB.
@@ -153,8 +152,8 @@ heald_status ceilings_get(const char *dir, Interner *names, const Target *t, con
 {
     const char *path = path_join(a, dir, "ceilings.txt"), *why;
     const char *machine =
-        arena_printf(a, "%s, %d threads, %s", cpu_name(a),
-                     d->ops->nthread ? d->ops->nthread(d) : 1, b->toolchain->version);
+        arena_printf(a, "%s, %d threads, %s", cpu_name(a), d->ops->nthread ? d->ops->nthread(d) : 1,
+                     b->toolchain->version);
     char *text = "";
     size_t size = 0;
     if (path_exists(path) && (why = file_read(a, path, &text, &size)))

@@ -14,7 +14,8 @@ typedef struct Ceilings {
 } Ceilings;
 
 // From <dir>/ceilings.txt if this machine, compiler and number of threads were measured before;
-// otherwise measured, which takes about a second, and kept there. HEALD_DIAGNOSTIC with diagnostics.
+// otherwise measured, which takes about a second, and kept there. HEALD_DIAGNOSTIC with
+// diagnostics.
 heald_status ceilings_get(const char *dir, Interner *names, const Target *t, const Builder *b,
                           Device *d, Arena *a, Ceilings *out, Diag *diag, Error *e);
 

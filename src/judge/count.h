@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much work a kernel is: float operations that it executes, and bytes that it must move at least.
+// How much work a kernel is: float operations that it executes, and bytes that it must move at
+// least.
 #ifndef HEALD_JUDGE_COUNT_H
 #define HEALD_JUDGE_COUNT_H
 

@@ -10,9 +10,9 @@ typedef struct Random {
     uint64_t state;
 } Random;
 
-uint64_t random_next(Random *r);   // SplitMix64
-double random_uniform(Random *r);  // [0, 1)
-double random_normal(Random *r);   // mean 0, variance 1
+uint64_t random_next(Random *r);  // SplitMix64
+double random_uniform(Random *r); // [0, 1)
+double random_normal(Random *r);  // mean 0, variance 1
 
 // special: NaN, infinities, zeros of both signs and denormals among the floats.
 void random_fill(Random *r, DType type, void *data, int64_t nelem, bool special);

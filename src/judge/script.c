@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A signature is bound in two rounds: names that stand alone in a type get their extents first, what
-// is computed from them is then evaluated with these names known.
+// A signature is bound in two rounds: names that stand alone in a type get their extents first,
+// what is computed from them is then evaluated with these names known.
 #include "judge/script.h"
 
 #include <errno.h>
@@ -73,14 +73,20 @@ const char *script_parse_open(ScriptOptions *o, Arena *a, Interner *names, const
     return NULL;
 }
 
-const char *script_parse_type(ScriptOptions *o, Arena *a, Interner *names, const char *name,
-                              const char *type)
+const char *script_parse_types(ScriptOptions *o, Arena *a, Interner *names, const char *text)
 {
-    DType t = dtype_from_name(type);
-    if (t == DT_NONE) return arena_printf(a, "'%s' is not a type", type);
-    Value *v = NEW(a, Value);
-    *v = value_dtype(t);
-    map_put(a, &o->types, intern(names, name), v);
+    for (const char *s = text; *s;) {
+        size_t n = strcspn(s, ",");
+        const char *equals = memchr(s, '=', n);
+        if (!equals || equals == s)
+            return arena_printf(a, "'%.*s' is not of the form NAME=TYPE", (int)n, s);
+        const char *type = arena_strndup(a, equals + 1, n - (size_t)(equals + 1 - s));
+        Value *v = NEW(a, Value);
+        *v = value_dtype(dtype_from_name(type));
+        if (v->u.dtype.type == DT_NONE) return arena_printf(a, "'%s' is not a type", type);
+        map_put(a, &o->types, intern_n(names, s, (size_t)(equals - s)), v);
+        s += n + (s[n] == ',');
+    }
     return NULL;
 }
 
@@ -202,7 +208,8 @@ static bool bind_names(Script *s)
 
 static void list_names(Script *s, Buf *out)
 {
-    for (int i = 0; i < s->dims.n; i++) buf_printf(out, "%s%s", out->size ? ", " : "", s->dims.at[i]);
+    for (int i = 0; i < s->dims.n; i++)
+        buf_printf(out, "%s%s", out->size ? ", " : "", s->dims.at[i]);
     for (int i = 0; i < s->packs.n; i++)
         buf_printf(out, "%s%s...", out->size ? ", " : "", s->packs.at[i]);
 }

@@ -30,8 +30,7 @@ typedef struct ScriptOptions {
 // Fill options from text. NULL, or what is wrong with it, in `a`.
 const char *script_parse_shape(ScriptOptions *o, Arena *a, Interner *names, const char *text);
 const char *script_parse_open(ScriptOptions *o, Arena *a, Interner *names, const char *text);
-const char *script_parse_type(ScriptOptions *o, Arena *a, Interner *names, const char *name,
-                              const char *type);
+const char *script_parse_types(ScriptOptions *o, Arena *a, Interner *names, const char *text);
 
 typedef struct ScriptParam {
     Sym name;
@@ -45,15 +44,15 @@ typedef struct ScriptParam {
 
 typedef struct ScriptKernel {
     const Node *decl;
-    const Node *op; // the first op it implements, or NULL
-    Kernel *kernel; // as instantiated
-    Choices choices; // all tune entries
+    const Node *op;     // the first op it implements, or NULL
+    Kernel *kernel;     // as instantiated
+    Choices choices;    // all tune entries
     int nparam, ninput; // inputs of the signature come first, then packed ones, then outputs
     ScriptParam *param; // (nparam) as kernel->params
     int narg;
-    int *arg;           // (narg) parameter of each argument, -1: left out, -2: a variadic one, from
-                        // the next parameter on to the last input
-    int64_t *dims;      // (kernel->dims.n) extents of the dynamic dimensions
+    int *arg;      // (narg) parameter of each argument, -1: left out, -2: a variadic one, from
+                   // the next parameter on to the last input
+    int64_t *dims; // (kernel->dims.n) extents of the dynamic dimensions
     const char *extents; // "m = 17, n = 19"
 } ScriptKernel;
 
@@ -66,8 +65,8 @@ Kernel *script_packing(const ScriptKernel *k, int param, Arena *a, const Library
                        const Target *host, Diag *d);
 
 // What the kernel's op computes, as kernels through the template `copy`, or by itself where it is
-// serial: one for each result. as_f64: with every f32, f16 and bf16 parameter in float64. Parameters
-// are those of the script's inputs, then the result. NULL with diagnostics.
+// serial: one for each result. as_f64: with every f32, f16 and bf16 parameter in float64.
+// Parameters are those of the script's inputs, then the result. NULL with diagnostics.
 Kernel *script_meaning(const ScriptKernel *s, Arena *a, const Library *l, const Target *host,
                        const ScriptOptions *o, int result, bool as_f64, Diag *d);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a kernel takes: warm-up, then samples over rotated buffers, so that no call finds what the
-// call before left in a cache.
+// How long a kernel takes: warm-up, then samples over rotated buffers, so that no call finds what
+// the call before left in a cache.
 #ifndef HEALD_JUDGE_TIMING_H
 #define HEALD_JUDGE_TIMING_H
 

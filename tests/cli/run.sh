@@ -71,4 +71,16 @@ mkdir "$work/alone"
 cp $mnist/model.onnx "$work/alone"
 try "check without data" 2 check "$work/alone"
 err "the model is named" 'alone/model\.onnx: there is no test_data_set'
+mkdir -p "$work/suite"
+cp -r $mnist "$work/suite/digits"
+try "a suite" 0 check --suite "$work/suite"
+out "it counts" '^1 passed, 0 failed, 0 skipped$'
+cp "$work/model/test_data_set_0/output_0.pb" "$work/suite/digits/test_data_set_0"
+try "a suite with a failure" 1 check --suite "$work/suite"
+out "it counts that" '^0 passed, 1 failed, 0 skipped$'
+try "neither model nor suite" 2 check
+
+printf 'graph g(x: f32[n, 4]) -> (y) { y = relu(x); }\n' >"$work/relu.hd"
+try "a graph as text" 0 run "$work/relu.hd" --shape n=3
+out "it is run" '^output .*: f32\[3, 4\]'
 finish
