@@ -95,6 +95,8 @@ static const Constant constants[] = {
 static bool lane(Eval *e, Loc loc, Value *out)
 {
     if (e->kernel->target.kind == TARGET_CUDA) return part_of_thread(e, loc, N_MOD, 32, out);
+    if (!e->nlane && !e->naming_worker)
+        return eval_fail(e, loc, "a lane is known inside a loop over lanes only, as in map(lane)");
     return worker(e, loc, VAR_LANE, "lane", INT64_MAX / 4, out);
 }
 

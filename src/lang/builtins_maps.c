@@ -147,6 +147,10 @@ bool f_tasks(Eval *e, const Args *a, Value *out)
     Node *w;
     if (!eval_expr(e, KID(a->call, CALL, callee), &m) || !eval_index(e, a->loc, a->at[0], &w))
         return false;
+    bool lane = w->kind == N_VARREF && w->u.var->builtin == VAR_LANE;
+    Var *l = e->stage ? e->stage->builtin[VAR_LANE] : NULL;
+    if (!lane && !e->nlane && l && node_uses_var(w, l))
+        return eval_fail(e, a->loc, "a worker is a lane itself: no arithmetic on it");
     *out = (Value){.kind = V_TASKS, .loc = a->loc};
     out->u.tasks.map = m.u.map;
     out->u.tasks.worker = w;

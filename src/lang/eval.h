@@ -71,8 +71,10 @@ typedef struct Eval {
     bool returning;    // a return was reached; its value is in `result`
     Value result;
     LoopKind loop;
-    bool conditional; // inside that loop, under a condition known only at run time
-    NodeKind leaving; // N_BREAK or N_CONTINUE of a loop that runs now, on the way out
+    bool conditional;   // inside that loop, under a condition known only at run time
+    NodeKind leaving;   // N_BREAK or N_CONTINUE of a loop that runs now, on the way out
+    int nlane;          // loops over lanes around
+    bool naming_worker; // what is evaluated is the w of map(w)
     bool broken; // a statement had nowhere to go, which was reported: nothing succeeds any more
     int depth, nesting;
     int64_t steps, max_steps;
@@ -192,6 +194,7 @@ bool bind_params(Eval *e, Loc loc, const Node *decl, Node *generics, Node *param
                  const Value *args);
 bool bind_attrs(Eval *e, Loc loc, const Node *decl, Node *attrs, const Map *given);
 bool bind_result_type(Eval *e, Node *param, DType *type, int *rank, Value *dims);
+Sym run_extent(const Node *dim); // the name in `name <= bound`, an extent that only the run decides; NULL: none
 bool bind_index_pattern(Eval *e, Loc loc, Node *const *pattern, int n, int nindex,
                         const Value *index);
 bool eval_dtype(Eval *e, Node *n, Value *out);

@@ -231,7 +231,7 @@ bool bind_params(Eval *e, Loc loc, const Node *decl, Node *generics, Node *param
         if (at[i].kind == V_NONE && is_fn && KID(p, PARAM, default) &&
             !eval_scalar(e, KID(p, PARAM, default), &at[i]))
             return false;
-        if (at[i].kind == V_NONE && !(p->sub & PARAM_OPTIONAL))
+        if (at[i].kind == V_NONE && !(p->sub & PARAM_OPTIONAL) && !(is_fn && i < narg))
             return eval_fail(e, loc, "'%s' needs an argument for '%s'", decl->u.sym, p->u.sym);
         bool ok = true;
         if (at[i].kind == V_TENSOR && !is_fn) ok = bind_tensor(e, loc, p, generics, at[i]);
@@ -327,11 +327,20 @@ bool bind_attrs(Eval *e, Loc loc, const Node *decl, Node *attrs, const Map *give
     return true;
 }
 
+Sym run_extent(const Node *dim)
+{
+    return dim->kind == N_LE && dim->kid[0]->kind == N_NAME ? dim->kid[0]->u.sym : NULL;
+}
+
+// An extent that only the run decides counts as its bound.
 bool bind_result_type(Eval *e, Node *param, DType *type, int *rank, Value *dims)
 {
     Node *t = KID(param, PARAM, type);
+    Node **extents = NEW_ARRAY(e->arena, Node *, NREST(t));
+    for (int i = 0; i < NREST(t); i++)
+        extents[i] = run_extent(REST(t)[i]) ? REST(t)[i]->kid[1] : REST(t)[i];
     Value v, d;
-    if (!eval_dtype(e, t, &v) || !eval_list(e, REST(t), NREST(t), &d)) return false;
+    if (!eval_dtype(e, t, &v) || !eval_list(e, extents, NREST(t), &d)) return false;
     *type = v.u.dtype.type;
     *rank = d.u.tuple.n;
     if (*rank > EVAL_MAX_RANK)

@@ -166,7 +166,13 @@ bool eval_call(Eval *e, Node *n, Value *out)
     }
     if (!eval_expr(e, callee, &f)) return false;
     if (f.kind == V_FUNCTION && builtin_exists(f.u.str)) return builtin_call(e, n, f.u.str, out);
-    if (f.kind == V_DTYPE || f.kind == V_MAPPING)
-        return builtin_call(e, n, eval_sym(e, f.kind == V_DTYPE ? "cast" : "tasks"), out);
+    if (f.kind == V_DTYPE) return builtin_call(e, n, eval_sym(e, "cast"), out);
+    if (f.kind == V_MAPPING) {
+        bool naming = e->naming_worker;
+        e->naming_worker = true;
+        bool ok = builtin_call(e, n, eval_sym(e, "tasks"), out);
+        e->naming_worker = naming;
+        return ok;
+    }
     return eval_fail(e, n->loc, "%s cannot be called", value_kind_name(f.kind));
 }

@@ -178,12 +178,15 @@ static bool mapped(Eval *e, Node *n, const Mapping *m, Node *worker)
     if (!eval_begin(e, &body, &saved, n->loc)) return false;
     if (m->rank) body->first_id = REST(loop)[0]->u.var->id;
     Env *env = e->env;
+    int over_lanes = worker->kind == N_VARREF && worker->u.var->builtin == VAR_LANE;
+    e->nlane += over_lanes;
     bool ok =
         NREST(vars) == m->rank || (NREST(vars) == 1 && REST(vars)[0]->kind == N_SPREAD) ||
         eval_fail(e, n->loc, "the mapping has %d axes but the loop names %d", m->rank, NREST(vars));
     ok = ok && bind_loop_vars(e, n, index) &&
          eval_loop_body(e, n->loc, LOOP_MAPPED, KID(n, FOR, body));
     e->env = env;
+    e->nlane -= over_lanes;
     loop->kid[1] = eval_end(e, body, saved, n->loc);
     if (body->list.n) eval_emit(e, loop);
     return ok;

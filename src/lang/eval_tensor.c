@@ -430,6 +430,44 @@ static bool element_of(Eval *e, Node *seq, Sym name, int n, const Value *index, 
     return true;
 }
 
+// An element of a shared tensor that stands in a variable. It may be used again while the statement
+// that defines the variable is in the list that is being made: so it is in scope.
+struct Computed {
+    const Value *index;
+    Value value;
+    const Node *define;
+    int at; // in that list
+    bool guarded;
+    struct Computed *next;
+};
+
+static bool computed_before(Eval *e, const Tensor *t, int n, const Value *index, Value *out)
+{
+    for (const struct Computed *c = t->computed; c && e->out; c = c->next) {
+        if (c->at >= e->out->list.n || e->out->list.at[c->at] != c->define) continue;
+        bool same = c->guarded == e->guard_leaves;
+        for (int i = 0; same && i < n; i++) same = value_equal(&c->index[i], &index[i]);
+        if (!same) continue;
+        *out = c->value;
+        return true;
+    }
+    return false;
+}
+
+static void remember(Eval *e, Tensor *t, int n, const Value *index, Value *v)
+{
+    int before = e->out ? e->out->list.n : 0;
+    *v = eval_pin(e, "v", *v);
+    if (!e->out || e->out->list.n == before) return; // as cheap as a variable anyway
+    struct Computed *c = NEW(e->arena, struct Computed);
+    *c = (struct Computed){.index = value_tuple(e->arena, n, index).u.tuple.at, .value = *v};
+    c->at = before;
+    c->define = e->out->list.at[before];
+    c->guarded = e->guard_leaves;
+    c->next = t->computed;
+    t->computed = c;
+}
+
 static bool op_element(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value *out)
 {
     const OpInst *op = t->producer, *outer = e->op;
@@ -439,6 +477,10 @@ static bool op_element(Eval *e, Loc loc, Tensor *t, int n, const Value *index, V
     Value at[EVAL_MAX_RANK];
     for (int i = 0; i < n; i++)
         at[i] = index[i].kind == V_RANGE ? index[i] : eval_pin(e, "i", index[i]);
+    if (t->shared && computed_before(e, t, n, at, out)) {
+        e->depth--;
+        return true;
+    }
     Env *env = e->env;
     e->env = op->env;
     e->op = op;
@@ -456,6 +498,7 @@ static bool op_element(Eval *e, Loc loc, Tensor *t, int n, const Value *index, V
     Node *x;
     if (!ok || !eval_node_as(e, loc, *out, r->type, &x)) return false;
     *out = (Value){.kind = V_EXPR, .loc = loc, .u.expr = x}; // rounded to the result's type
+    if (t->shared) remember(e, t, n, at, out);
     return true;
 }
 

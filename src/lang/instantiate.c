@@ -79,6 +79,8 @@ Tensor *instance_hole(Instance *in, const char *name, DType type, int rank, cons
     return t;
 }
 
+enum { MAX_RUN_EXTENTS = 4 };
+
 // Says in a note which op was applied to what.
 static void note_application(Instance *in, Loc loc, const Node *op, int narg, const Value *args)
 {
@@ -103,6 +105,36 @@ static bool check_requirements(Eval *e, Node *seq)
     return true;
 }
 
+// Extents that only the run decides, `count <= bound` in results' types, in order of appearance. Each becomes a further result, a number.
+static int run_extents(Node *results, Sym *names)
+{
+    int n = 0;
+    for (int i = 0; i < NREST(results); i++) {
+        Node *type = KID(REST(results)[i], PARAM, type);
+        for (int k = 0; k < NREST(type); k++) {
+            Sym name = run_extent(REST(type)[k]);
+            bool known = !name || n == MAX_RUN_EXTENTS;
+            for (int j = 0; j < n && !known; j++) known = names[j] == name;
+            if (!known) names[n++] = name;
+        }
+    }
+    return n;
+}
+
+static void mark_run_extents(Instance *in, Node *type, Tensor *t, int first, int n, const Sym *names)
+{
+    for (int k = 0; k < NREST(type); k++) {
+        Sym name = run_extent(REST(type)[k]);
+        if (!name) continue;
+        if (!t->counted) {
+            t->counted = NEW_ARRAY(in->arena, int, t->rank);
+            for (int i = 0; i < t->rank; i++) t->counted[i] = -1;
+        }
+        for (int j = 0; j < n; j++)
+            if (names[j] == name) t->counted[t->rank - NREST(type) + k] = first + j;
+    }
+}
+
 OpInst *op_apply(Instance *in, Loc loc, const Node *op, int narg, const Value *args,
                  const Map *attrs)
 {
@@ -110,8 +142,10 @@ OpInst *op_apply(Instance *in, Loc loc, const Node *op, int narg, const Value *a
     Env *env = e->env;
     Node *decl = (Node *)op, *results = KID(decl, OP, results);
     OpInst *inst = NEW(in->arena, OpInst);
+    Sym counts[MAX_RUN_EXTENTS];
+    int nresult = NREST(results), ncount = run_extents(results, counts);
     inst->decl = op;
-    inst->nresult = NREST(results);
+    inst->nresult = nresult + ncount;
     inst->results = NEW_ARRAY(in->arena, Tensor *, inst->nresult);
     e->env = NULL;
     Loc at = loc ? loc : op->loc;
@@ -121,15 +155,17 @@ OpInst *op_apply(Instance *in, Loc loc, const Node *op, int narg, const Value *a
     ok = ok && check_requirements(e, KID(decl, OP, body));
     e->env = bound;
     for (int i = 0; ok && i < inst->nresult; i++) {
-        Node *p = REST(results)[i];
-        DType type;
-        int rank;
+        Node *p = i < nresult ? REST(results)[i] : NULL;
+        DType type = DT_I64;
+        int rank = 0;
         Value dims[EVAL_MAX_RANK];
-        ok = bind_result_type(e, p, &type, &rank, dims);
+        ok = !p || bind_result_type(e, p, &type, &rank, dims);
         if (ok) {
-            inst->results[i] = tensor_new(in, p->u.sym, type, rank, dims);
-            inst->results[i]->producer = inst;
-            inst->results[i]->output = i;
+            Tensor *t = tensor_new(in, p ? p->u.sym : counts[i - nresult], type, rank, dims);
+            t->producer = inst;
+            t->output = i;
+            if (p) mark_run_extents(in, KID(p, PARAM, type), t, nresult, ncount, counts);
+            inst->results[i] = t;
         }
     }
     inst->env = bound;
@@ -175,14 +211,26 @@ static bool run_part(Eval *e, Node *body, bool head)
 // Results of a kernel or serial op as tensors that can be stored, checked against what the caller will receive.
 static bool bind_results(Eval *e, Loc loc, Node *results, const Epilogue *ep, int nresult)
 {
-    if (NREST(results) != nresult)
-        return eval_fail(e, loc, "there are %d results, %d are wanted", NREST(results), nresult);
-    for (int i = 0; i < nresult; i++) {
+    Sym counts[MAX_RUN_EXTENTS];
+    int ncount = run_extents(results, counts), nreal = NREST(results);
+    if (nreal + ncount != nresult)
+        return eval_fail(e, loc, "there are %d results, %d are wanted", nreal + ncount, nresult);
+    for (int i = nreal; i < nresult; i++) {
+        Tensor *t = tensor_new(e->in, counts[i - nreal], DT_I64, 0, NULL);
+        t->epilogue = NEW(e->arena, Epilogue);
+        *t->epilogue = ep[i];
+        eval_bind(e, t->name, (Value){.kind = V_TENSOR, .u.tensor = t});
+    }
+    for (int i = 0; i < nreal; i++) {
         Node *p = REST(results)[i];
         Value dims[EVAL_MAX_RANK];
         DType type;
         int rank;
-        if (!bind_result_type(e, p, &type, &rank, dims)) return false;
+        Stmts *stage = e->out; // extents are the host's to compute: no names of the stage
+        e->out = NULL;
+        bool ok = bind_result_type(e, p, &type, &rank, dims);
+        e->out = stage;
+        if (!ok) return false;
         Tensor *t = tensor_new(e->in, p->u.sym, type, rank, dims);
         t->epilogue = NEW(e->arena, Epilogue);
         *t->epilogue = ep[i];

@@ -21,9 +21,13 @@ struct Tensor {
     Buffer *buf;            // a leaf: memory of the kernel
     const OpInst *producer; // or a result of an op, computed where it is loaded
     int output;
-    const Node *let;     // or an indexed let of an op's body, with
-    Env *env;            //   where it was written,
-    const OpInst *owner; //   and the op
+    bool shared;               // several ops read it: an element that was computed is used again
+    struct Computed *computed; // private: such elements
+    const Node *let;           // or an indexed let of an op's body, with
+    Env *env;                  //   where it was written,
+    const OpInst *owner;       //   and the op
+    int *counted; // (rank) of an op's result with extents that only the run decides: by axis the
+                  // result that tells the extent, -1: none. dims are bounds. NULL: no such axis
     bool is_hole; // or an anchor's result that epilogue ops read: while stored, its element is
     Value hole;   //   this
     Node *param;  // the parameter it is bound to, if that prefers a layout
@@ -36,7 +40,8 @@ struct Tensor {
     bool rows_done;            //   and whether the kernel has said when
 };
 
-// An op applied: inputs and attributes bound, results typed.
+// An op applied: inputs and attributes bound, results typed. After the declared results come the
+// extents that only the run decides, numbers of type i64.
 struct OpInst {
     const Node *decl;
     Env *env;
@@ -108,7 +113,7 @@ typedef struct Preference {
 bool kernel_preferences(Instance *in, const Node *kernel, int narg, const Value *args,
                         const Map *attrs, const Choices *choices, Preference **out, int *n);
 
-// An op of serial form as a kernel of its own: one block that runs its body.
+// An op of serial form as a kernel of its own: one block that runs its body. outputs: as OpInst.results.
 bool instance_serial(Instance *in, const Node *op, int narg, const Value *args, const Map *attrs,
                      Buffer *const *outputs, int noutput);
 
