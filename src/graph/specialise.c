@@ -77,6 +77,9 @@ static bool attr_from_input(Specialiser *s, const Node *param, const GraphValue 
     Value *out = NEW(s->to->arena, Value);
     *out = list ? value_tuple(s->to->arena, (int)n, NULL) : element_value(v, 0);
     for (int64_t i = 0; list && i < n; i++) out->u.tuple.at[i] = element_value(v, i);
+    bool whole = out->kind == V_FLOAT && is_type_named(type, "int") &&
+                 out->u.f == (double)(int64_t)out->u.f;
+    if (whole) *out = value_int((int64_t)out->u.f);
     map_put(s->to->arena, attrs, param->u.sym, out);
     return true;
 }
@@ -159,6 +162,17 @@ int node_args(Arena *a, const GraphNode *n, Tensor *const *tensor, Value *args)
     return nparam;
 }
 
+static bool has_outputs(Specialiser *s, const GraphNode *n, const Node *decl)
+{
+    int have = NREST(KID((Node *)decl, OP, results));
+    for (int i = have; i < n->noutput; i++) {
+        if (!n->output[i]) continue;
+        diag_error(s->diag, 0, "%s has no output %d here ('%s')", n->origin, i, n->output[i]->name);
+        return false;
+    }
+    return true;
+}
+
 static bool try_choice(Specialiser *s, const OpBinding *b, const GraphNode *n,
                        GraphValue *const *input, Chosen *c)
 {
@@ -179,7 +193,7 @@ static bool try_choice(Specialiser *s, const OpBinding *b, const GraphNode *n,
     Value args[64], *at = c->ninput < 64 ? args : NEW_ARRAY(s->scratch, Value, c->ninput + 1);
     int narg = node_args(s->scratch, &probe, tensor, at);
     c->inst = op_apply(in, 0, b->decl, narg, at, &c->attrs);
-    return c->inst != NULL;
+    return c->inst && has_outputs(s, n, b->decl);
 }
 
 // The first choice that fits; where none does, what is wrong with the first.
@@ -201,25 +215,23 @@ static bool choose(Specialiser *s, const GraphNode *n, GraphValue *const *input,
 
 // ---- one node
 
-static bool add_outputs(Specialiser *s, const GraphNode *n, const Chosen *c, GraphValue **output)
+// The outputs that the model wants, and of a serial op all that there are.
+static bool add_outputs(Specialiser *s, const GraphNode *n, const Chosen *c, int noutput,
+                        GraphValue **output)
 {
-    for (int i = 0; i < n->noutput; i++) {
+    for (int i = 0; i < noutput; i++) {
+        const GraphValue *wanted = i < n->noutput ? n->output[i] : NULL;
+        const char *name = wanted ? wanted->name : "unused";
         output[i] = NULL;
-        if (!n->output[i]) continue;
-        if (i >= c->inst->nresult) {
-            diag_error(s->diag, 0, "%s has no output %d here ('%s')", n->origin, i,
-                       n->output[i]->name);
-            return node_fails(n, s->diag);
-        }
+        if ((!wanted && c->decl->sub != OP_SERIAL) || i >= c->inst->nresult) continue;
         const Tensor *t = c->inst->results[i];
         for (int k = 0; k < t->rank; k++) {
             if (t->dims[k].kind == V_INT) continue;
-            diag_error(s->diag, 0, "axis %d of '%s' is only known at run time", k,
-                       n->output[i]->name);
+            diag_error(s->diag, 0, "axis %d of '%s' is only known at run time", k, name);
             return node_fails(n, s->diag);
         }
-        output[i] = graph_value(s->to, n->output[i]->name, t->type, t->rank, t->dims);
-        s->map[n->output[i]->id] = output[i];
+        output[i] = graph_value(s->to, name, t->type, t->rank, t->dims);
+        if (wanted) s->map[wanted->id] = output[i];
     }
     return true;
 }
@@ -250,20 +262,72 @@ bool node_known(const GraphNode *n)
     return true;
 }
 
+// ---- extents that only the run decides
+
+// The first extents dims of data that has extents `from`.
+static const void *part_of(Arena *a, const GraphValue *from, const Value *dims)
+{
+    size_t size = dtype_size(from->type);
+    int64_t n = 1, at[GRAPH_MAX_RANK] = {0};
+    for (int k = 0; k < from->rank; k++) n *= dims[k].u.i;
+    char *to = arena_alloc(a, (size_t)n * size);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t offset = 0;
+        for (int k = 0; k < from->rank; k++) offset = offset * from->dims[k].u.i + at[k];
+        memcpy(to + (size_t)i * size, (const char *)from->data + (size_t)offset * size, size);
+        for (int k = from->rank - 1; k >= 0 && ++at[k] == dims[k].u.i; k--) at[k] = 0;
+    }
+    return to;
+}
+
+static bool has_run_extents(const OpInst *op)
+{
+    for (int i = 0; i < op->nresult; i++)
+        if (op->results[i]->counted) return true;
+    return false;
+}
+
+// The outputs of a node that was computed get the extents that it told.
+static void take_run_extents(Specialiser *s, const OpInst *op, GraphValue **output)
+{
+    for (int i = 0; i < op->nresult; i++) {
+        const int *counted = op->results[i]->counted;
+        GraphValue *v = output[i];
+        if (!counted) continue;
+        Value *dims = NEW_ARRAY(s->to->arena, Value, v->rank);
+        for (int k = 0; k < v->rank; k++)
+            dims[k] = counted[k] < 0 ? v->dims[k] : value_int(*(const int64_t *)output[counted[k]]->data);
+        v->data = part_of(s->to->arena, v, dims);
+        v->dims = dims;
+    }
+}
+
+static bool run_extents_fail(Specialiser *s, const GraphNode *n, const GraphNode *probe)
+{
+    for (int i = 0; i < probe->ninput; i++)
+        if (probe->input[i]) VEC_PUSH(s->scratch, &s->unknown, probe->input[i]);
+    diag_error(s->diag, 0, "how large the result of %s is, only its run decides: its inputs must be "
+                           "known when the model is compiled", n->origin);
+    return node_fails(n, s->diag);
+}
+
 static bool visit(Specialiser *s, const GraphNode *n)
 {
     GraphValue **input = NEW_ARRAY(s->scratch, GraphValue *, n->ninput);
     for (int i = 0; i < n->ninput; i++) input[i] = n->input[i] ? s->map[n->input[i]->id] : NULL;
     Chosen c;
-    GraphValue **output = NEW_ARRAY(s->scratch, GraphValue *, n->noutput);
-    if (!choose(s, n, input, &c) || !add_outputs(s, n, &c, output)) return false;
+    if (!choose(s, n, input, &c)) return false;
+    int noutput = c.decl->sub == OP_SERIAL ? c.inst->nresult : n->noutput;
+    GraphValue **output = NEW_ARRAY(s->scratch, GraphValue *, max_i64(noutput, n->noutput));
+    if (!add_outputs(s, n, &c, (int)max_i64(noutput, n->noutput), output)) return false;
     GraphNode probe = *n;
     probe.op = op_info(s->to->ops, c.decl);
     probe.ninput = c.ninput;
     probe.input = c.input;
     probe.attrs = c.attrs;
     probe.output = output;
-    if (n->noutput == 1 && output[0]) {
+    probe.noutput = noutput;
+    if (noutput == 1 && output[0]) {
         if (is_identity(&probe)) {
             s->map[n->output[0]->id] = c.input[0];
             return true;
@@ -273,9 +337,14 @@ static bool visit(Specialiser *s, const GraphNode *n)
             return true;
         }
     }
-    if (node_known(&probe) && node_fold_constant(s->to, &probe, s->target, s->fold_limit)) return true;
+    bool folded = node_known(&probe) && node_fold_constant(s->to, &probe, s->target, s->fold_limit);
+    if (has_run_extents(c.inst)) {
+        if (!folded) return run_extents_fail(s, n, &probe);
+        take_run_extents(s, c.inst, output);
+    }
+    if (folded) return true;
     GraphNode *made = graph_node(s->to, n->name, n->origin, (OpBindings){0}, c.ninput, c.input,
-                                 n->noutput, output);
+                                 noutput, output);
     made->op = probe.op;
     made->attrs = c.attrs;
     return true;
@@ -352,7 +421,7 @@ void graph_remove_dead(Graph *g, Arena *scratch)
         GraphNode *n = g->nodes.at[i];
         for (int k = 0; k < n->noutput; k++) {
             GraphValue *v = n->output[k];
-            if (v && !v->readers.n && !v->is_output && n->noutput > 1) n->output[k] = NULL;
+            if (v && !v->readers.n && !v->is_output && n->op->class != OPCLASS_SERIAL) n->output[k] = NULL;
         }
     }
 }
