@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-enum { FOLD_MAX_STEPS = 1 << 29 };
+// A larger result is folded only if it is no larger than what it is computed from.
+enum { FOLD_MAX_STEPS = 1 << 27, FOLD_ALWAYS = 1 << 16 };
 
 static bool declare_leaves(Instance *in, const GraphNode *n, Tensor **tensor)
 {
@@ -78,13 +79,22 @@ static bool run(Graph *g, GraphNode *n, int output, const Target *t, Arena *scra
     return interp_run(k, data, NULL, &(InterpOptions){.max_steps = FOLD_MAX_STEPS}, &quiet);
 }
 
+static bool worth(const GraphNode *n, int64_t limit)
+{
+    int64_t from = 0;
+    for (int i = 0; i < n->ninput; i++)
+        if (n->input[i] && n->input[i]->data) from += graph_value_nelem(n->input[i]);
+    for (int i = 0; i < n->noutput; i++) {
+        int64_t to = n->output[i] ? graph_value_nelem(n->output[i]) : 0;
+        if (to > limit || (to > FOLD_ALWAYS && to > from)) return false;
+    }
+    return true;
+}
+
 bool node_fold_constant(Graph *g, GraphNode *n, const Target *t, int64_t limit)
 {
     Arena scratch = {.nomem = g->arena->nomem};
-    bool ok = true, serial = n->op->class == OPCLASS_SERIAL;
-    for (int i = 0; i < n->noutput; i++)
-        if (n->output[i]) ok = ok && graph_value_nelem(n->output[i]) <= limit;
-        else ok = ok && !serial;
+    bool ok = worth(n, limit), serial = n->op->class == OPCLASS_SERIAL;
     void **result = NEW_ARRAY(&scratch, void *, n->noutput);
     for (int i = 0; ok && i < n->noutput; i++)
         if (n->output[i] && (i == 0 || !serial)) ok = run(g, n, i, t, &scratch, result);

@@ -134,8 +134,12 @@ static OpInst *apply(Lower *l, const GraphNode *n)
     Value *args;
     int narg = args_of(l, n, &args);
     OpInst *op = op_apply(l->in, 0, n->op->decl, narg, args, &n->attrs);
-    for (int i = 0; op && i < n->noutput; i++)
-        if (n->output[i]) l->tensor[n->output[i]->id] = op->results[i];
+    for (int i = 0; op && i < n->noutput; i++) {
+        const GraphValue *v = n->output[i];
+        if (!v) continue;
+        l->tensor[v->id] = op->results[i];
+        op->results[i]->shared = v->is_output || v->readers.n > 1;
+    }
     return op;
 }
 

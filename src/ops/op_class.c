@@ -216,6 +216,31 @@ static bool collapses(Scan *s, Node *n)
     return !names_axes(s, KID(n, ASSIGN, value), true);
 }
 
+// Whether the result's extents are those of a parameter, or what parameters broadcast to.
+static bool extents_follow(Node *op)
+{
+    Node *results = KID(op, OP, results);
+    for (int i = 0; i < NREST(results); i++) {
+        Node *type = KID(REST(results)[i], PARAM, type);
+        if (!type || NREST(type) != 1 || REST(type)[0]->kind != N_SPREAD) return false;
+        Node *pack = KID(REST(type)[0], SPREAD, pack);
+        if (pack->kind == N_NAME) continue;
+        if (pack->kind != N_CALL || KID(pack, CALL, callee)->kind != N_NAME) return false;
+        if (strcmp(KID(pack, CALL, callee)->u.sym, "broadcast")) return false;
+        for (int k = 0; k < NREST(pack); k++) {
+            bool of_params = false;
+            Node *params = KID(op, OP, params);
+            for (int p = 0; p < NREST(params); p++) {
+                Node *t = KID(REST(params)[p], PARAM, type);
+                Node *d = t && NREST(t) == 1 ? REST(t)[0] : NULL;
+                of_params = of_params || (d && d->kind == N_SPREAD && node_equal(KID(d, SPREAD, pack), REST(pack)[k]));
+            }
+            if (!of_params) return false;
+        }
+    }
+    return true;
+}
+
 static OpClass class_of(const OpInfo *info)
 {
     bool pointwise = false;
@@ -246,7 +271,7 @@ void op_classify(Arena *a, const Node *decl, OpInfo *info)
     info->moves = !s.computes && info->class != OPCLASS_REDUCTION;
     info->costly = s.costly || info->class == OPCLASS_REDUCTION;
     s.pattern = NULL;
-    info->collapses = info->class == OPCLASS_POINTWISE && collapses(&s, KID(op, OP, body));
+    info->collapses = info->class == OPCLASS_POINTWISE && extents_follow(op) && collapses(&s, KID(op, OP, body));
 }
 
 const char *op_class_name(OpClass c)
