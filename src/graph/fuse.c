@@ -241,7 +241,7 @@ static void add_outputs(Fuser *f, Group *p)
     for (int i = 0; i < nodes.n; i++)
         for (int k = 0; k < nodes.at[i]->noutput; k++) {
             GraphValue *v = nodes.at[i]->output[k];
-            bool outside = v && v->is_output;
+            bool outside = v && (v->is_output || nodes.at[i]->op->class == OPCLASS_SERIAL);
             for (int r = 0; v && r < v->readers.n; r++)
                 outside = outside || f->group_of[v->readers.at[r]->id] != p;
             if (outside) VEC_PUSH(f->arena, &p->outputs, v);
