@@ -6,7 +6,7 @@
 
 #include "lang/instantiate.h"
 
-enum { SCRIPT_MAX_RANK = 16 };
+enum { SCRIPT_MAX_RANK = 16, SCRIPT_EXTENT_LOG2 = 31 }; // extents are below 2^31
 
 // What names without a given extent get.
 typedef struct ScriptExtents {
