@@ -4,7 +4,7 @@
 
 #include "passes/arith.h"
 
-enum { MAX_TERMS = 24, MAX_STEPS = 24, MAX_TRIES = 4000 };
+enum { MAX_TERMS = 24, MAX_STEPS = 24, MAX_TRIES = 600 };
 
 typedef struct Fact {   // about an immutable Var
     Node *value;        // it is this, or
@@ -59,11 +59,12 @@ Prover *prover_new(Arena *a, const Kernel *k, const Stage *s)
     UNUSED(k);
     Prover *p = NEW(a, Prover);
     p->arena = a;
+    p->depth = 1; // dimensions of the launch are at 0
     for (int axis = 0; axis < s->ngrid; axis++) {
         Var *v = s->builtin[VAR_BLOCK_X + axis];
         if (v) learn(p, v, NULL, node_i64(a, 0), s->grid[axis]);
     }
-    p->depth = 1;
+    p->depth = 2;
     collect(p, s->body);
     return p;
 }
@@ -170,14 +171,19 @@ static bool replace_min_max(Prover *p, const Linear *l, int i, int steps, Goal *
                       replaced(p, l, i, t->node->kid[1], t->factor, 0, steps, goal, user));
 }
 
-// x - d + 1 <= d * (x / d) <= x
+// x - d + 1 <= d * (x / d) <= x, and both ends meet where d divides x.
 static bool replace_div(Prover *p, const Linear *l, int i, int steps, Goal *goal, void *user)
 {
     const struct Term *t = &l->term[i];
     Node *x = t->node->kid[0], *d = t->node->kid[1];
-    if (d->kind != N_INT || d->u.i <= 0 || t->factor % d->u.i) return false;
+    if (d->kind != N_INT || d->u.i <= 0) return false;
+    Node *simpler = arith_div(p->arena, x, d->u.i);
+    if (!node_equal(simpler, t->node))
+        return replaced(p, l, i, simpler, t->factor, 0, steps, goal, user);
+    if (t->factor % d->u.i) return false;
     int64_t factor = t->factor / d->u.i;
-    int64_t constant = factor > 0 ? -factor * (d->u.i - 1) : 0;
+    bool exact = node_divisor(x) % d->u.i == 0;
+    int64_t constant = factor > 0 && !exact ? -factor * (d->u.i - 1) : 0;
     return replaced(p, l, i, x, factor, constant, steps, goal, user);
 }
 
@@ -203,11 +209,12 @@ static bool replace(Prover *p, const Linear *l, int i, int steps, Goal *goal, vo
            replaced(p, l, i, node_i64(p->arena, 0), 1, product, steps, goal, user);
 }
 
-// The innermost term first; among equals those that are no plain variables.
-static int innermost(const Prover *p, const Linear *l)
+// The innermost term not yet tried first; among equals those that are no plain variables. -1: none.
+static int innermost(const Prover *p, const Linear *l, unsigned tried)
 {
     int best = -1, best_depth = -1;
     for (int i = 0; i < l->n; i++) {
+        if (tried >> i & 1) continue;
         int depth = 2 * depth_of(p, l->term[i].node) + (l->term[i].node->kind != N_VARREF);
         if (depth > best_depth) {
             best_depth = depth;
@@ -220,8 +227,13 @@ static int innermost(const Prover *p, const Linear *l)
 static bool search(Prover *p, const Linear *l, int steps, Goal *goal, void *user)
 {
     if (goal(p, l, user)) return true;
-    if (steps == 0 || l->n == 0 || ++p->tries > MAX_TRIES) return false;
-    return replace(p, l, innermost(p, l), steps, goal, user);
+    unsigned tried = 0;
+    int i;
+    while (steps > 0 && p->tries++ < MAX_TRIES && (i = innermost(p, l, tried)) >= 0) {
+        if (replace(p, l, i, steps, goal, user)) return true;
+        tried |= 1u << i; // it may cancel against what another one brings
+    }
+    return false;
 }
 
 static bool is_nonnegative(Prover *p, const Linear *l, void *user)
