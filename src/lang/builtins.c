@@ -100,6 +100,11 @@ static bool intrinsic_values(Eval *e, const Args *a, const Intrinsic *in, Node *
     int first = -1;
     for (int i = 0; i < a->n; i++) {
         if (in->args[0] != '*' && in->args[i] != 'v') continue;
+        if (in->args[0] == '*' && a->at[i].kind == V_STR) {
+            n->kid[i] = node_new(e->arena, N_STRING, a->loc, 0);
+            n->kid[i]->u.sym = a->at[i].u.str;
+            continue;
+        }
         if (!eval_node(e, a->loc, a->at[i], &n->kid[i])) return false;
         if (first < 0 || in->args[0] == '*') {
             first = i;

@@ -332,15 +332,19 @@ Sym run_extent(const Node *dim)
     return dim->kind == N_LE && dim->kid[0]->kind == N_NAME ? dim->kid[0]->u.sym : NULL;
 }
 
-// An extent that only the run decides counts as its bound.
+bool result_extents(Eval *e, Node *type, int n, Value *out)
+{
+    Node **extents = NEW_ARRAY(e->arena, Node *, n);
+    for (int i = 0; i < n; i++)
+        extents[i] = run_extent(REST(type)[i]) ? REST(type)[i]->kid[1] : REST(type)[i];
+    return eval_list(e, extents, n, out);
+}
+
 bool bind_result_type(Eval *e, Node *param, DType *type, int *rank, Value *dims)
 {
     Node *t = KID(param, PARAM, type);
-    Node **extents = NEW_ARRAY(e->arena, Node *, NREST(t));
-    for (int i = 0; i < NREST(t); i++)
-        extents[i] = run_extent(REST(t)[i]) ? REST(t)[i]->kid[1] : REST(t)[i];
     Value v, d;
-    if (!eval_dtype(e, t, &v) || !eval_list(e, extents, NREST(t), &d)) return false;
+    if (!eval_dtype(e, t, &v) || !result_extents(e, t, NREST(t), &d)) return false;
     *type = v.u.dtype.type;
     *rank = d.u.tuple.n;
     if (*rank > EVAL_MAX_RANK)

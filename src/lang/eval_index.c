@@ -60,6 +60,7 @@ static bool at(Eval *e, Node *n, Value *out)
         !eval_scalar(e, KID(n, AT, value), &v))
         return false;
     *out = value_tuple(e->arena, pack.u.tuple.n, pack.u.tuple.at);
+    if (axes.kind != V_TUPLE && v.kind == V_TUPLE && v.u.tuple.n == 1) v = v.u.tuple.at[0];
     Value list = axes.kind == V_TUPLE ? axes : value_tuple(e->arena, 1, &axes);
     for (int i = 0; i < list.u.tuple.n; i++) {
         bool set[EVAL_MAX_RANK] = {false};

@@ -2,14 +2,28 @@
 // Stages, their launch, and memory.
 #include "lang/eval.h"
 
-static bool launch_axis(Eval *e, Node *tuple, int max, Node **at, int *n)
+// Names that the stage has defined so far, as what they stand for: the host does not know them.
+static Node *without_names(Eval *e, const Stmts *stage, Node *x)
+{
+    Map values = {0};
+    for (int i = 0; stage && i < stage->list.n; i++) {
+        Node *s = stage->list.at[i];
+        if (s->kind == N_DEFINE)
+            map_put(e->arena, &values, s->u.var, node_subst(e->arena, s->kid[0], &values));
+    }
+    return node_subst(e->arena, x, &values);
+}
+
+static bool launch_axis(Eval *e, const Stmts *stage, Node *tuple, int max, Node **at, int *n)
 {
     Value v;
     if (!eval_list(e, REST(tuple), NREST(tuple), &v)) return false;
     if (v.u.tuple.n > max) return eval_fail(e, tuple->loc, "at most %d extents here", max);
     *n = v.u.tuple.n;
-    for (int i = 0; i < *n; i++)
+    for (int i = 0; i < *n; i++) {
         if (!eval_index(e, tuple->loc, v.u.tuple.at[i], &at[i])) return false;
+        at[i] = without_names(e, stage, at[i]);
+    }
     return true;
 }
 
@@ -21,10 +35,10 @@ bool eval_launch(Eval *e, Node *n)
     Node *grid = KID(n, LAUNCH, grid), *block = KID(n, LAUNCH, block),
          *cluster = KID(n, LAUNCH, cluster), *at[KERNEL_MAX_GRID];
     int k;
-    bool ok = !grid || launch_axis(e, grid, KERNEL_MAX_GRID, e->stage->grid, &e->stage->ngrid);
+    bool ok = !grid || launch_axis(e, saved, grid, KERNEL_MAX_GRID, e->stage->grid, &e->stage->ngrid);
     if (ok && block) {
         Value total = value_int(1);
-        ok = launch_axis(e, block, KERNEL_MAX_GRID, at, &k);
+        ok = launch_axis(e, saved, block, KERNEL_MAX_GRID, at, &k);
         for (int i = 0; ok && i < k; i++)
             ok = eval_binary(e, n->loc, N_MUL, total, value_expr(at[i]), &total);
         int64_t threads = 0;
@@ -37,7 +51,7 @@ bool eval_launch(Eval *e, Node *n)
             e->block_dims[i] = at[i]->u.i;
         e->nblock_dims = k;
     }
-    if (ok && cluster) ok = launch_axis(e, cluster, 1, &e->stage->cluster, &k);
+    if (ok && cluster) ok = launch_axis(e, saved, cluster, 1, &e->stage->cluster, &k);
     e->out = saved;
     return ok;
 }

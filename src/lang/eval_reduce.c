@@ -82,6 +82,8 @@ static bool nest(Eval *e, Nest s)
     if (s.pack.kind == V_NONE) {
         Node *r = range->kind == N_SPREAD ? KID(range, SPREAD, pack) : range;
         if (!eval_expr(e, r, &s.pack)) return false;
+        if (s.pack.kind == V_INT || s.pack.kind == V_EXPR) // s[axis] of one axis
+            s.pack = value_tuple(e->arena, 1, &s.pack);
         if (s.pack.kind != V_TUPLE)
             return eval_fail(e, range->loc, "a pack of extents is needed, found %s",
                              value_kind_name(s.pack.kind));

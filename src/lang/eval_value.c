@@ -324,6 +324,11 @@ bool eval_binary(Eval *e, Loc loc, NodeKind op, Value a, Value b, Value *out)
         return true;
     }
     if (op == N_POW) return power(e, loc, a, b, out);
+    if (op == N_MOD && a.kind == V_EXPR && a.u.expr->type == DT_I64 && a.u.expr->lanes == 1 &&
+        b.kind == V_INT && b.u.i > 0 && node_divisor(a.u.expr) % b.u.i == 0) {
+        *out = value_int(0); // a fact about a dimension
+        return true;
+    }
     Node *x, *y;
     if (!eval_promote(e, loc, a, b, &x, &y)) return false;
     DType t = (DType)x->type;

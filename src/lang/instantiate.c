@@ -121,18 +121,21 @@ static int run_extents(Node *results, Sym *names)
     return n;
 }
 
-static void mark_run_extents(Instance *in, Node *type, Tensor *t, int first, int n, const Sym *names)
+static bool mark_run_extents(Eval *e, Node *type, Tensor *t, int first, int n, const Sym *names)
 {
     for (int k = 0; k < NREST(type); k++) {
         Sym name = run_extent(REST(type)[k]);
+        Value before;
         if (!name) continue;
+        if (!result_extents(e, type, k, &before)) return false;
         if (!t->counted) {
-            t->counted = NEW_ARRAY(in->arena, int, t->rank);
+            t->counted = NEW_ARRAY(e->arena, int, t->rank);
             for (int i = 0; i < t->rank; i++) t->counted[i] = -1;
         }
         for (int j = 0; j < n; j++)
-            if (names[j] == name) t->counted[t->rank - NREST(type) + k] = first + j;
+            if (names[j] == name) t->counted[before.u.tuple.n] = first + j;
     }
+    return true;
 }
 
 OpInst *op_apply(Instance *in, Loc loc, const Node *op, int narg, const Value *args,
@@ -164,7 +167,7 @@ OpInst *op_apply(Instance *in, Loc loc, const Node *op, int narg, const Value *a
             Tensor *t = tensor_new(in, p ? p->u.sym : counts[i - nresult], type, rank, dims);
             t->producer = inst;
             t->output = i;
-            if (p) mark_run_extents(in, KID(p, PARAM, type), t, nresult, ncount, counts);
+            ok = !p || mark_run_extents(e, KID(p, PARAM, type), t, nresult, ncount, counts);
             inst->results[i] = t;
         }
     }
