@@ -35,7 +35,8 @@ bool eval_launch(Eval *e, Node *n)
     Node *grid = KID(n, LAUNCH, grid), *block = KID(n, LAUNCH, block),
          *cluster = KID(n, LAUNCH, cluster), *at[KERNEL_MAX_GRID];
     int k;
-    bool ok = !grid || launch_axis(e, saved, grid, KERNEL_MAX_GRID, e->stage->grid, &e->stage->ngrid);
+    bool ok =
+        !grid || launch_axis(e, saved, grid, KERNEL_MAX_GRID, e->stage->grid, &e->stage->ngrid);
     if (ok && block) {
         Value total = value_int(1);
         ok = launch_axis(e, saved, block, KERNEL_MAX_GRID, at, &k);

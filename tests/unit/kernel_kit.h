@@ -37,6 +37,7 @@ typedef struct Kit {
     Kernel *made, *lowered; // as instantiated; after the passes
     void *handle;
     const char *text;
+    const char *extra_flags; // for the compiler, or NULL
 } Kit;
 
 static inline void kit_fail(Kit *k, const char *what)
@@ -150,6 +151,7 @@ static inline void kit_compile(Kit *k)
     Toolchain tc;
     char *log = NULL;
     if (!toolchain_find(&k->arena, &k->target, &tc, &why)) fail_msg("%s", why);
+    if (k->extra_flags) tc.flags = arena_printf(&k->arena, "%s %s", tc.flags, k->extra_flags);
     const char *failed = toolchain_compile(&k->arena, &tc, c, so, &log);
     if (failed) fail_msg("%s", failed);
     k->handle = dlopen(so, RTLD_NOW | RTLD_LOCAL);
