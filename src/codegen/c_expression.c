@@ -155,7 +155,12 @@ static void division(Emit *e, const Node *n)
 
 static void minmax(Emit *e, const Node *n)
 {
-    call(e, emit_helper(e, n->kind == N_MIN ? "min" : "max", (DType)n->type, 1), n);
+    const char *name = n->kind == N_MIN ? "min" : "max";
+    const Node *limit = n->kid[1];
+    // Against a number that is neither NaN nor -0 a comparison is enough.
+    bool known = limit->kind == N_FLOAT && !isnan(limit->u.f) && (limit->u.f != 0 || !signbit(limit->u.f));
+    if (known && e->dialect == &dialect_cuda) name = n->kind == N_MIN ? "at_most" : "at_least";
+    call(e, emit_helper(e, name, (DType)n->type, 1), n);
 }
 
 static void shift(Emit *e, const Node *n)

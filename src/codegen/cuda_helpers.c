@@ -35,22 +35,24 @@ static const char *minmax(const Emit *e, DType t, const char *name)
                         name);
 }
 
-static const char *load_half(DType t)
+// The compiler moves no loads and stores over inline assembly, which would keep neighbours apart; so
+// conversions are functions of its own library, or integers.
+static const char *load_half(Emit *e, DType t)
 {
-    return t == DT_BF16 ? "return __uint_as_float((uint32_t)h << 16);"
-                        : "float r;\nasm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(r) : \"h\"(h));\nreturn r;";
+    if (t == DT_BF16) return "return __uint_as_float((uint32_t)h << 16);";
+    if (emit_first_time(e, "__nv_half2float"))
+        buf_puts(&e->helpers, "extern \"C\" __device__ float __nv_half2float(uint16_t);\n");
+    return "return __nv_half2float(h);";
 }
 
-static const char *store_half(const Emit *e, DType t)
+static const char *store_half(Emit *e, DType t)
 {
-    if (t == DT_BF16 && cuda_arch(e) < 80)
+    if (t == DT_BF16)
         return "uint32_t u = __float_as_uint(x);\n"
-               "if (x != x) return (uint16_t)(u >> 16 | 0x40);\n"
-               "return (uint16_t)((u + 0x7FFF + (u >> 16 & 1)) >> 16);";
-    return arena_printf(e->arena,
-                        "uint16_t r;\nasm(\"cvt.rn.%s.f32 %%0, %%1;\" : \"=h\"(r) : \"f\"(x));\n"
-                        "return r;",
-                        dtypes[t].name);
+               "return (uint16_t)(x != x ? u >> 16 | 0x40 : (u + 0x7FFF + (u >> 16 & 1)) >> 16);";
+    if (emit_first_time(e, "__nv_float2half_rn"))
+        buf_puts(&e->helpers, "extern \"C\" __device__ uint16_t __nv_float2half_rn(float);\n");
+    return "return __nv_float2half_rn(x);";
 }
 
 // Rounding to odd first makes the second rounding the only one that counts (Boldo and Melquiond
@@ -70,7 +72,7 @@ static const char *body(Emit *e, const char *what, DType t)
 {
     if (!strcmp(what, "@MIN")) return minmax(e, t, "min");
     if (!strcmp(what, "@MAX")) return minmax(e, t, "max");
-    if (!strcmp(what, "@HALF_LOAD")) return load_half(t);
+    if (!strcmp(what, "@HALF_LOAD")) return load_half(e, t);
     if (!strcmp(what, "@HALF_STORE")) return store_half(e, t);
     return narrow_half(t);
 }

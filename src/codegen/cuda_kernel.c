@@ -8,7 +8,8 @@
 enum {
     STATIC_SHARED_BYTES = 48 << 10, // more is dynamic, and asked for at launch
     MAX_GRID_YZ = 65535,
-    SHARED_ALIGN = 128
+    SHARED_ALIGN = 128,
+    WORKSPACE_ALIGN = 64 // of each, in the runtime's memory
 };
 
 int cuda_arch_number(const char *arch)
@@ -228,9 +229,25 @@ static void emit_block_var(Emit *e, int axis)
     }
 }
 
+// What is known of an address lets the compiler move neighbouring elements at once.
+static void emit_alignment(Emit *e, const Buffer *b)
+{
+    int64_t align = b->align_bytes;
+    if (b->space == SPACE_WORKSPACE) align = max_i64(align, WORKSPACE_ALIGN);
+    if (align <= (int64_t)dtype_size(b->type)) return;
+    buf_puts(e->out, "    ");
+    emit_buffer_name(e, b);
+    buf_printf(e->out, " = (%s%s *)__builtin_assume_aligned(",
+               b->space == SPACE_GLOBAL && !b->output ? "const " : "", emit_storage_type(b->type));
+    emit_buffer_name(e, b);
+    buf_printf(e->out, ", %lld);\n", (long long)align);
+}
+
 static void emit_vars(Emit *e)
 {
     const Kernel *k = e->kernel;
+    for (int i = 0; i < k->params.n; i++) emit_alignment(e, k->params.at[i]);
+    for (int i = 0; i < k->workspace.n; i++) emit_alignment(e, k->workspace.at[i]);
     for (int i = 0; i < k->dims.n; i++) {
         emit_define(e, k->dims.at[i]);
         buf_printf(e->out, "h_dim%d;\n", i);

@@ -39,6 +39,7 @@ typedef struct CudaCase {
     Instance *in;
     Kernel *kernel; // as instantiated
     bool fixed;     // extents are numbers, those of `dims`
+    bool aligned;   // memory is known to be aligned, as that of a device is
     int64_t dims[CASE_MAX_DIMS]; // of the names in the row, in order
     Sym dim_name[CASE_MAX_DIMS];
     Value dim_value[CASE_MAX_DIMS];
@@ -162,6 +163,7 @@ static inline int case_inputs(CudaCase *c, bool wide, Value *args)
         }
         Tensor *x = instance_input(c->in, arena_printf(&c->arena, "in%d", n),
                                    wide && dtype_is_float(t) ? DT_F64 : t, rank, extent);
+        if (c->aligned) x->buf->align_bytes = x->align_bytes = 256;
         args[n] = (Value){.kind = V_TENSOR, .u.tensor = x};
     }
     return n;
@@ -197,6 +199,7 @@ static inline bool case_outputs(CudaCase *c, const Node *decl, int n, const Valu
         r->noutput = 1;
         r->outputs[0] = hole[i];
         r->memory[0] = instance_output(c->in, "out", hole[i]->type, hole[i]->rank, hole[i]->dims);
+        if (c->aligned) r->memory[0]->align_bytes = 256;
     }
     if (!instance_kernel(c->in, decl, n, args, attrs, results, nresult, choices)) return false;
     c->kernel = c->in->kernel;

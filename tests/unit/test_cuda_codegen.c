@@ -121,9 +121,9 @@ static void compile(CudaCase *c, bool may_spill)
 static void compile_fixed(CudaCase *c, const char *list)
 {
     if (!case_dims(c, list, 0)) return;
-    c->fixed = true;
+    c->fixed = c->aligned = true;
     const char *failed = case_instance(c, NULL);
-    c->fixed = false;
+    c->fixed = c->aligned = false;
     if (failed) fail_msg("%s: %s", c->row->kernel, failed);
     compile(c, false);
 }
