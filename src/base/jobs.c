@@ -14,6 +14,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+// The sanitizers keep shadow memory in terabytes of address space, which a limit would refuse.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+static const bool shadowed = true;
+#else
+static const bool shadowed = false;
+#endif
+
 enum { MAX_WORKERS = 64, TEXT_LIMIT = 1 << 16, LOOK_EVERY_MS = 20 };
 
 typedef struct Child {
@@ -48,7 +55,7 @@ static void write_all(int fd, const char *p, size_t size)
 static _Noreturn void be_child(Jobs *j, int job, int fd)
 {
     setpgid(0, 0);
-    if (j->o->memory_bytes > 0) {
+    if (j->o->memory_bytes > 0 && !shadowed) {
         struct rlimit limit = {(rlim_t)j->o->memory_bytes, (rlim_t)j->o->memory_bytes};
         setrlimit(RLIMIT_AS, &limit);
     }
