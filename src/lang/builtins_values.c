@@ -270,7 +270,7 @@ bool f_cast(Eval *e, const Args *a, Value *out)
         if (!eval_node(e, a->loc, v, &x)) return false;
         x = node_fold(e->arena, node_cast(e->arena, type, x));
     }
-    *out = (Value){.kind = V_EXPR, .loc = a->loc, .u.expr = x};
+    *out = type == DT_BOOL ? value_expr(x) : (Value){.kind = V_EXPR, .loc = a->loc, .u.expr = x};
     return true;
 }
 

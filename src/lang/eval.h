@@ -166,6 +166,8 @@ bool values_unravel(Eval *e, Loc loc, Value linear, int n, const Value *dims, Va
 
 // eval_share.c
 bool share_find(const Eval *e, const Tensor *t, int n, const Value *index, Value *out);
+// The outermost open list where the index is known, but none outside of a condition.
+Stmts *share_home(const Eval *e, int n, const Value *index);
 bool share_load(Eval *e, Loc loc, Tensor *t, int n, const Value *index,
                 bool (*compute)(Eval *, Loc, Tensor *, int, const Value *, Value *), Value *out);
 

@@ -269,6 +269,18 @@ static bool otherwise(Eval *e, Node *n, Value *out)
     if (a->kind == N_CALL && KID(a, CALL, callee)->kind == N_FIELD &&
         strcmp(KID(a, CALL, callee)->u.sym, "apply") == 0)
         return apply_else(e, a, b, out);
+    if (a->kind == N_REDUCE) { // of what the reduction reads
+        Node *body = node_new(e->arena, N_ELSE, n->loc, 2);
+        Node *r = arena_copy(e->arena, a, sizeof *a + a->nkid * sizeof(Node *));
+        body->kid[0] = KID(a, REDUCE, body);
+        body->kid[1] = b;
+        KID(r, REDUCE, body) = body;
+        return eval_expr(e, r, out);
+    }
+    if (a->kind != N_INDEX && a->kind != N_NAME && a->kind != N_FIELD)
+        return eval_fail(e, n->loc,
+                         "else guards a read such as a[i], or stands for what is absent: "
+                         "put the part that it belongs to in parentheses");
     if (a->kind != N_INDEX)
         return eval_scalar(e, a, out) && (out->kind != V_NONE || eval_scalar(e, b, out));
     if (!eval_expr(e, KID(a, INDEX, base), &base)) return false;

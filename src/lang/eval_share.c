@@ -62,8 +62,7 @@ static int newest_var(const Node *n)
     return newest;
 }
 
-// The outermost open list where the index is known, but none outside of a condition.
-static Stmts *home(const Eval *e, int n, const Value *index)
+Stmts *share_home(const Eval *e, int n, const Value *index)
 {
     int newest = -1;
     for (int i = 0; i < n; i++) {
@@ -82,7 +81,7 @@ bool share_load(Eval *e, Loc loc, Tensor *t, int n, const Value *index,
     if (share_find(e, t, n, index, out)) return true;
     Stmts *saved = e->out;
     bool loop = t->let && has_loop(t->let);
-    if (loop) e->out = home(e, n, index);
+    if (loop) e->out = share_home(e, n, index);
     bool ok = compute(e, loc, t, n, index, out);
     NodeKind kind = ok && out->kind == V_EXPR ? (NodeKind)out->u.expr->kind : N_NONE;
     bool cheap =

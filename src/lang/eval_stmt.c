@@ -282,6 +282,7 @@ static const char *message(Eval *e, Node *n)
 bool eval_demand(Eval *e, Loc loc, Value c, const char *text)
 {
     Node *cond;
+    if (c.kind == V_EXPR) c = value_expr(c.u.expr);
     if (c.kind == V_BOOL) return c.u.i || eval_fail(e, loc, "%s", text);
     if (!eval_small(e, loc, c) || !eval_node(e, loc, c, &cond)) return false;
     if (cond->type != DT_BOOL || cond->lanes != 1)

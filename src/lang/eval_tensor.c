@@ -425,7 +425,13 @@ static bool element_of(Eval *e, Node *seq, Sym name, int n, const Value *index, 
             if (arm && !element_of(e, arm, name, n, index, out, found)) return false;
             continue;
         }
-        if (s->kind != N_REQUIRE && !eval_stmt(e, s)) return false;
+        if (s->kind == N_REQUIRE) continue;
+        // It depends on no index, and what indexed lets compute outside of loops may use it.
+        Stmts *saved = e->out;
+        if (saved) e->out = share_home(e, 0, NULL);
+        bool ok = eval_stmt(e, s);
+        e->out = saved;
+        if (!ok) return false;
     }
     return true;
 }
