@@ -16,7 +16,7 @@ static const Ignorable ignorable[] = {
     // attribute             value
     {"kernel_shape",         ANY}, // of a convolution: the weight's
     {"storage_order",        0},
-    {"allowzero",            0},
+    {"broadcast",            ANY}, // before opset 7; where it matters it is declared
     {"noop_with_empty_axes", ANY}, // see complete_axes
     {"saturate",             1},
     {"is_test",              1},
@@ -126,9 +126,9 @@ static void complete_axes(Arena *a, const Library *l, const Node *decl, Map *att
     const Value *noop = map_get(attrs, intern(l->names, "noop_with_empty_axes"));
     Value *given = map_get(attrs, axes);
     bool none = !given || (given->kind == V_TUPLE && given->u.tuple.n == 0);
-    if (!noop || !none || !declares(decl, axes)) return;
+    if ((!noop && !given) || !none || !declares(decl, axes)) return;
     if (!given) map_put(a, attrs, axes, given = NEW(a, Value));
-    *given = noop->u.i ? value_tuple(a, 0, NULL) : value_none();
+    *given = noop && noop->u.i ? value_tuple(a, 0, NULL) : value_none();
 }
 
 bool attrs_complete(Arena *a, const Library *l, const Node *decl, const GraphNode *n,

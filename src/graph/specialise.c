@@ -84,6 +84,16 @@ static bool attr_from_input(Specialiser *s, const Node *param, const GraphValue 
     return true;
 }
 
+// Its element type, for a declaration that wants it: attribute `axes_type` beside `axes`.
+static void type_from_input(Specialiser *s, const Node *decl, Sym attr, DType type, Map *attrs)
+{
+    Sym name = intern(s->to->library->names, arena_printf(s->scratch, "%s_type", attr));
+    if (!attr_decl(decl, name)) return;
+    Value *out = NEW(s->to->arena, Value);
+    *out = value_dtype(type);
+    map_put(s->to->arena, attrs, name, out);
+}
+
 // ONNX numbers element types; where the op wants one, the number becomes a type.
 static void fix_dtypes(Specialiser *s, const Node *decl, Map *attrs)
 {
@@ -135,6 +145,7 @@ static bool bind_inputs(Specialiser *s, const OpBinding *b, const GraphNode *n,
         }
         if (at >= 0) c->input[at] = input[i];
         else if (!attr_from_input(s, attr, input[i], &c->attrs)) return false;
+        if (attr) type_from_input(s, b->decl, attr->u.sym, input[i]->type, &c->attrs);
     }
     return true;
 }
