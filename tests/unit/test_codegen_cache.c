@@ -257,8 +257,9 @@ static void test_no_toolchain(void **state)
     assert_non_null(strstr(why, "gcc"));
     setenv("PATH", path, 1);
     free(path);
-    setenv("HEALD_CC", "no-such-compiler", 1); // the next candidate serves
-    assert_true(toolchain_find(&f->arena, &t, &tc, &why));
+    setenv("HEALD_CC", "no-such-compiler", 1); // what is asked for is not replaced by another
+    assert_false(toolchain_find(&f->arena, &t, &tc, &why));
+    assert_non_null(strstr(why, "no-such-compiler"));
     unsetenv("HEALD_CC");
 }
 

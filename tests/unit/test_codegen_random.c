@@ -116,7 +116,7 @@ static Node *statement(Random *r, int depth)
 static Node *block(Random *r, int depth)
 {
     Node *stmt[5];
-    int outer = r->nvalues, n = 1 + (int)pick(r, 4);
+    int outer = r->nvalues, n = 1 + (int)pick(r, 3);
     for (int i = 0; i < n; i++) stmt[i] = statement(r, depth);
     r->nvalues = outer; // names end with their block
     return seq(r->t, n, stmt);
@@ -135,7 +135,8 @@ static Node *body(Random *r)
         stmt[n] = node_make(&t->arena, N_DECLARE, 0, 1, &init);
         stmt[n++]->u.var = r->states[i];
     }
-    stmt[n++] = block(r, 3);
+    stmt[n++] = block(r, 2);
+    stmt[n++] = block(r, 2);
     stmt[n++] = store(t, r->y, 1, &r->i, R(t, r->states[0]), GUARD_DROP);
     return seq(t, n, stmt);
 }
