@@ -7,8 +7,8 @@
 #include <string.h>
 
 typedef struct Lower {
-    const Graph *g;
-    const Group *group;
+    Graph *g;
+    Group *group;
     const Target *target;
     Arena *arena; // of the kernel
     Diag *diag;
@@ -17,6 +17,8 @@ typedef struct Lower {
     Value **dims;       // by value id, collapsed; NULL: as they are
     int rank;           // of collapsed values
     GraphValues output; // of this kernel
+    Packings *packings;
+    GraphValues packed; // what it reads beside the group's inputs
 } Lower;
 
 // ---- collapsing axes
@@ -181,6 +183,66 @@ static bool begin(Lower *l)
     return true;
 }
 
+// ---- constants in the layout that a template prefers
+
+static bool same_attrs(const Map *a, const Map *b)
+{
+    if (a->n != b->n) return false;
+    for (int i = 0; i < a->n; i++) {
+        const Value *other = map_get(b, a->entry[i].key);
+        if (!other || !value_equal(a->entry[i].value, other)) return false;
+    }
+    return true;
+}
+
+static GraphValue *packed_value(Lower *l, GraphValue *v, const Preference *p, const Tensor *t)
+{
+    for (int i = 0; i < l->packings->list.n; i++) {
+        const GraphNode *n = l->packings->list.at[i].node;
+        if (n->input[0] == v && n->op->decl == p->op && same_attrs(&n->attrs, &p->attrs)) {
+            return n->output[0];
+        }
+    }
+    Arena *a = l->g->arena;
+    GraphValue *out = graph_value(l->g, arena_printf(a, "%s, packed", v->name), t->type, t->rank, t->dims);
+    GraphNode *n = NEW(a, GraphNode);
+    *n = (GraphNode){.id = -1, .name = out->name, .origin = p->op->u.sym, .ninput = 1, .noutput = 1};
+    n->op = op_info(l->g->ops, p->op);
+    n->input = arena_copy(a, &v, sizeof v);
+    n->output = arena_copy(a, &out, sizeof out);
+    for (int i = 0; i < p->attrs.n; i++) {
+        Value *copy = arena_copy(a, p->attrs.entry[i].value, sizeof(Value));
+        if (copy->kind == V_TUPLE) *copy = value_tuple(a, copy->u.tuple.n, copy->u.tuple.at);
+        map_put(a, &n->attrs, p->attrs.entry[i].key, copy);
+    }
+    out->producer = n;
+    VEC_PUSH(a, &l->packings->list, ((Packing){.node = n}));
+    return out;
+}
+
+static bool pack_constants(Lower *l, const Node *kernel, int narg, Value *args)
+{
+    const GraphNode *n = l->group->anchor;
+    Preference *list;
+    int count;
+    if (!kernel_preferences(l->in, kernel, narg, args, &n->attrs, NULL, &list, &count)) return false;
+    for (int i = 0; i < count; i++) {
+        GraphValue *v = list[i].param < n->ninput ? n->input[list[i].param] : NULL;
+        if (!v || !v->data || args[list[i].param].kind != V_TENSOR) continue;
+        OpInst *op = op_apply(l->in, 0, list[i].op, 1, &args[list[i].param], &list[i].attrs);
+        if (!op) return false;
+        const Tensor *t = op->results[0];
+        bool known = true;
+        for (int k = 0; k < t->rank; k++) known = known && t->dims[k].kind == V_INT;
+        if (!known) continue;
+        GraphValue *packed = packed_value(l, v, &list[i], t);
+        const char *name = leaf_name(l, "p", l->packed.n);
+        args[list[i].param].u.tensor->packed = value_leaf(l->in, packed, name);
+        VEC_PUSH(l->arena, &l->packed, packed);
+    }
+    return true;
+}
+
 // ---- the three ways to compute an anchor
 
 static bool by_template(Lower *l, const Node *kernel)
@@ -189,6 +251,7 @@ static bool by_template(Lower *l, const Node *kernel)
     Value *args;
     if (!begin(l)) return false;
     int narg = args_of(l, n, &args);
+    if (l->target->kind == TARGET_CPU && !pack_constants(l, kernel, narg, args)) return false;
     Epilogue *ep = NEW_ARRAY(l->arena, Epilogue, n->noutput);
     if (n->noutput == 1) {
         if (!make_epilogue(l, n->output[0], &ep[0])) return false;
@@ -247,6 +310,7 @@ static void open_kernel(Lower *l, Arena *a)
     *l->arena = (Arena){.nomem = a->nomem};
     l->dims = NULL;
     l->output.n = 0;
+    l->packed = (GraphValues){0};
 }
 
 static void push_kernel(Lower *l, Arena *a, LoweredKernels *out)
@@ -270,6 +334,7 @@ static bool try_templates(Lower *l, Group *p, Arena *a, LoweredKernels *out)
         if (ok) {
             p->kernel = list[i];
             l->in->diag = d;
+            for (int k = 0; k < l->packed.n; k++) VEC_PUSH(a, &p->inputs, l->packed.at[k]);
             push_kernel(l, a, out);
             return true;
         }
@@ -278,9 +343,22 @@ static bool try_templates(Lower *l, Group *p, Arena *a, LoweredKernels *out)
     return false;
 }
 
-bool group_lower(const Graph *g, Arena *a, Group *p, const Target *t, LoweredKernels *out, Diag *d)
+Group *group_of_node(Arena *a, GraphNode *n)
 {
-    Lower l = {.g = g, .group = p, .target = t, .diag = d};
+    Group *p = NEW(a, Group);
+    p->anchor = n;
+    p->why = "it is computed once, when the model is loaded";
+    for (int i = 0; i < n->ninput; i++)
+        if (n->input[i]) VEC_PUSH(a, &p->inputs, n->input[i]);
+    for (int i = 0; i < n->noutput; i++)
+        if (n->output[i]) VEC_PUSH(a, &p->outputs, n->output[i]);
+    return p;
+}
+
+bool group_lower(Graph *g, Arena *a, Group *p, const Target *t, Packings *packings,
+                 LoweredKernels *out, Diag *d)
+{
+    Lower l = {.g = g, .group = p, .target = t, .diag = d, .packings = packings};
     if (try_templates(&l, p, a, out)) return true;
     const GraphNode *n = p->anchor;
     bool serial = n->op->class == OPCLASS_SERIAL;

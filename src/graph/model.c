@@ -3,12 +3,16 @@
 // output is written in place where a kernel computes it; views cost nothing.
 #include "graph/private.h"
 
+#include "ir/interp_device.h"
+#include "runtime/launch.h"
+
 #include <string.h>
 
 typedef struct Launch {
     const Group *group;
     GraphValues outputs;
     int build; // of the distinct kernels
+    bool done; // when the model was loaded
 } Launch;
 
 typedef struct Build {
@@ -22,13 +26,14 @@ typedef struct Build {
 } Build;
 
 typedef struct Compiling {
-    const Graph *g;
+    Graph *g;
     Arena *arena;
     const CompileOptions *o;
     CompiledModel *model;
     VEC(Launch) launches;
     VEC(Build) builds;
-    int *value; // by graph value id: the plan's value, -1: none yet
+    int *value;        // by graph value id: the plan's value, -1: none yet
+    const void **data; // by graph value id: the elements, of what is known
     int done;
 } Compiling;
 
@@ -54,22 +59,38 @@ static int distinct(Compiling *c, Map *seen, Interner *texts, const LoweredKerne
     return c->builds.n - 1;
 }
 
+typedef struct Lowering {
+    Interner *texts;
+    Map seen;
+    Packings packings;
+} Lowering;
+
+static bool lower_group(Compiling *c, Lowering *l, Group *p, Diag *d)
+{
+    LoweredKernels list = {0};
+    if (!group_lower(c->g, c->arena, p, &c->o->target, &l->packings, &list, d)) return false;
+    // What it wants packed is launched before it.
+    for (int i = 0; i < l->packings.list.n; i++) {
+        Packing *k = &l->packings.list.at[i];
+        if (k->lowered) continue;
+        k->lowered = true;
+        if (!lower_group(c, l, group_of_node(c->arena, k->node), d)) return false;
+    }
+    for (int k = 0; k < list.n; k++) {
+        Launch launch = {.group = p, .outputs = list.at[k].outputs};
+        const char *op = p->anchor->op->decl->u.sym;
+        launch.build = distinct(c, &l->seen, l->texts, &list.at[k], op);
+        VEC_PUSH(c->arena, &c->launches, launch);
+    }
+    return true;
+}
+
 static bool lower_groups(Compiling *c, Diag *d)
 {
     Arena scratch = {.nomem = c->arena->nomem};
-    Interner *texts = interner_new(&scratch);
-    Map seen = {0};
+    Lowering l = {.texts = interner_new(&scratch)};
     bool ok = true;
-    for (int i = 0; ok && i < c->model->groups.n; i++) {
-        Group *p = c->model->groups.at[i];
-        LoweredKernels list = {0};
-        ok = group_lower(c->g, c->arena, p, &c->o->target, &list, d);
-        for (int k = 0; ok && k < list.n; k++) {
-            Launch launch = {.group = p, .outputs = list.at[k].outputs};
-            launch.build = distinct(c, &seen, texts, &list.at[k], p->anchor->op->decl->u.sym);
-            VEC_PUSH(c->arena, &c->launches, launch);
-        }
-    }
+    for (int i = 0; ok && i < c->model->groups.n; i++) ok = lower_group(c, &l, c->model->groups.at[i], d);
     arena_free(&scratch);
     return ok;
 }
@@ -124,6 +145,57 @@ static heald_status build_all(Compiling *c, Diag *d, Error *e)
     return s;
 }
 
+// ---- what depends on constants alone: run once, now
+
+static const void *known_data(const Compiling *c, const GraphValue *v)
+{
+    while (!c->data[v->id] && v->producer && v->producer->op->view) v = v->producer->input[0];
+    return c->data[v->id];
+}
+
+static heald_status run_launch(Compiling *c, Launch *l, Device *device, Error *e)
+{
+    const GraphValues *in = &l->group->inputs;
+    void **params = NEW_ARRAY(c->arena, void *, in->n + l->outputs.n);
+    for (int i = 0; i < in->n; i++) params[i] = (void *)known_data(c, in->at[i]);
+    for (int i = 0; i < l->outputs.n; i++) {
+        const GraphValue *v = l->outputs.at[i];
+        int64_t dims[GRAPH_MAX_RANK];
+        heald_tensor *t;
+        graph_value_dims(v, dims);
+        heald_status s = tensor_create((DType)v->type, v->rank, dims, &t, e);
+        if (s) return s;
+        VEC_PUSH(c->arena, &c->model->constants, t);
+        params[in->n + i] = heald_tensor_data(t);
+    }
+    heald_status s = launch_kernel(device, &c->builds.at[l->build].built->runtime, params, NULL, e);
+    for (int i = 0; !s && i < l->outputs.n; i++)
+        c->data[l->outputs.at[i]->id] = params[in->n + i];
+    l->done = !s;
+    return s;
+}
+
+static heald_status run_constant_launches(Compiling *c, Error *e)
+{
+    c->data = NEW_ARRAY(c->arena, const void *, c->g->values.n);
+    for (int i = 0; i < c->g->values.n; i++) c->data[i] = c->g->values.at[i]->data;
+    Device *device = NULL;
+    heald_status s = HEALD_OK;
+    if (c->o->target.kind != TARGET_CPU || c->o->builder.source_only) return s;
+    for (int i = 0; !s && i < c->launches.n; i++) {
+        Launch *l = &c->launches.at[i];
+        bool known = true;
+        for (int k = 0; k < l->group->inputs.n; k++)
+            known = known && known_data(c, l->group->inputs.at[k]);
+        if (!known) continue;
+        DeviceOptions one = {.nthread = 1, .pool = c->o->pool};
+        if (!device) s = device_open(c->o->builder.interpret ? &device_interp : &device_cpu, &one, &device, e);
+        if (!s) s = run_launch(c, l, device, e);
+    }
+    device_close(device);
+    return s;
+}
+
 // ---- values of the plan
 
 static const ShapeExpr *shapes(Compiling *c, const GraphValue *v)
@@ -153,8 +225,8 @@ static heald_status constant(Compiling *c, const GraphValue *v, Error *e)
     int64_t dims[GRAPH_MAX_RANK];
     graph_value_dims(v, dims);
     heald_tensor *t;
-    heald_status s = heald_tensor_from_memory((heald_dtype)v->type, v->rank, dims, (void *)v->data,
-                                              NULL, NULL, &t);
+    heald_status s = heald_tensor_from_memory((heald_dtype)v->type, v->rank, dims,
+                                              (void *)c->data[v->id], NULL, NULL, &t);
     if (s) return error_set(e, s, "constant '%s' cannot be a tensor", v->name);
     VEC_PUSH(c->arena, &c->model->constants, t);
     c->value[v->id] = plan_const(c->model->plan, v->name, t);
@@ -164,7 +236,7 @@ static heald_status constant(Compiling *c, const GraphValue *v, Error *e)
 static heald_status need(Compiling *c, const GraphValue *v, Error *e)
 {
     if (c->value[v->id] >= 0) return HEALD_OK;
-    if (v->data) return constant(c, v, e);
+    if (c->data[v->id]) return constant(c, v, e);
     Plan *p = c->model->plan;
     if (is_free_view(c, v)) {
         const GraphValue *base = v->producer->input[0];
@@ -188,7 +260,7 @@ static void plan_outputs(Compiling *c, bool *copied)
         const GraphValue *v = g->outputs.at[i], *root = v;
         int out = plan_output(p, v->name, v->type, v->rank, shapes(c, v));
         while (is_free_view(c, root)) root = root->producer->input[0];
-        copied[i] = root->data || !root->producer || c->value[root->id] >= 0;
+        copied[i] = c->data[root->id] || !root->producer || c->value[root->id] >= 0;
         if (copied[i]) continue;
         c->value[root->id] = root == v ? out
                                        : plan_view(p, root->name, out, shape_const(c->arena, 0),
@@ -201,6 +273,7 @@ static heald_status plan_steps(Compiling *c, Error *e)
     Plan *p = c->model->plan;
     for (int i = 0; i < c->launches.n; i++) {
         const Launch *l = &c->launches.at[i];
+        if (l->done) continue;
         const GraphValues *in = &l->group->inputs;
         int *values = NEW_ARRAY(c->arena, int, in->n + l->outputs.n);
         for (int k = 0; k < in->n + l->outputs.n; k++) {
@@ -244,12 +317,13 @@ heald_status model_compile(const Graph *g, Arena *a, const CompileOptions *o, Co
     ASSERT(g->specialised);
     *out = NULL;
     CompiledModel *m = NEW(a, CompiledModel);
-    Compiling c = {.g = g, .arena = a, .o = o, .model = m};
+    Compiling c = {.g = (Graph *)g, .arena = a, .o = o, .model = m};
     m->arena = a;
     m->graph = g;
     m->groups = graph_fuse(g, a, &o->target, &o->fuse);
     heald_status s = lower_groups(&c, d) ? HEALD_OK : HEALD_DIAGNOSTIC;
     if (!s) s = build_all(&c, d, e);
+    if (!s) s = run_constant_launches(&c, e);
     if (!s) s = make_plan(&c, e);
     if (s) model_release(m);
     else *out = m;

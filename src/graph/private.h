@@ -43,6 +43,19 @@ typedef struct LoweredKernel {
     GraphValues outputs; // its parameters are the group's inputs, then these
 } LoweredKernel;
 typedef VEC(LoweredKernel) LoweredKernels;
-bool group_lower(const Graph *g, Arena *a, Group *p, const Target *t, LoweredKernels *out, Diag *d);
+// Constants that a template wants in another layout: a node whose output is that, made once for all
+// groups that want the same.
+typedef struct Packing {
+    GraphNode *node;
+    bool lowered;
+} Packing;
+typedef struct Packings {
+    VEC(Packing) list;
+} Packings;
+// What the group reads may grow: packed constants come last.
+bool group_lower(Graph *g, Arena *a, Group *p, const Target *t, Packings *packings,
+                 LoweredKernels *out, Diag *d);
+// A group of one node.
+Group *group_of_node(Arena *a, GraphNode *n);
 
 #endif
