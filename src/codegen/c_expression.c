@@ -149,6 +149,8 @@ static void division(Emit *e, const Node *n)
         arithmetic(e, n);
     else if (plain && dtype_is_int(t))
         infix(e, n, node_info[n->kind].spelling);
+    else if (e->dialect == &dialect_cuda && is_nonnegative(n->kid[0]) && is_nonnegative(y))
+        call(e, emit_helper(e, n->kind == N_DIV ? "quotient" : "rest", t, 1), n);
     else
         call(e, emit_helper(e, n->kind == N_DIV ? "div" : "mod", t, 1), n);
 }

@@ -12,7 +12,8 @@
 bool codegen_cuda(const Kernel *k, const Sources *lines, Buf *out, Diag *d);
 
 // Tells every dynamic dimension that nothing bounds a range in which indices of 32 bits do not
-// overflow, and adds the requirement that it holds. Before the passes.
+// overflow, and adds the requirement that it holds; and blocks, what a GPU can number. Before the
+// passes.
 void cuda_bound_dims(Kernel *k);
 
 // How a stage is launched.

@@ -22,8 +22,20 @@ int cuda_arch_number(const char *arch)
 // So much below 2^31 that a tile beyond the edge does not pass it.
 enum { DIM_LIMIT = INT32_MAX - (1 << 20) };
 
+static void narrow_blocks(const Stage *s)
+{
+    for (int axis = VAR_BLOCK_X; axis <= VAR_BLOCK_Z; axis++) {
+        Var *v = s->builtin[axis];
+        if (!v) continue;
+        bool known = v->lo <= v->hi;
+        v->hi = known ? min_i64(v->hi, INT32_MAX - 1) : INT32_MAX - 1;
+        v->lo = known ? max_i64(v->lo, 0) : 0;
+    }
+}
+
 void cuda_bound_dims(Kernel *k)
 {
+    for (int i = 0; i < k->stages.n; i++) narrow_blocks(k->stages.at[i]);
     for (int i = 0; i < k->dims.n; i++) {
         Var *v = k->dims.at[i];
         bool known = v->lo <= v->hi;
