@@ -69,21 +69,22 @@ static bool operands(Reader *r, const Node *decl, Node *const *arg, int n, Graph
     return true;
 }
 
-// The element type of result k as far as the declaration tells: its own, an attribute's, or that of
-// the operand with the same letter. Shapes are inferred later.
-static DType result_type(const Node *decl, int k, GraphValue *const *input, int ninput, const Map *attrs)
+// The element type that x, of a result's type, stands for as far as the declaration tells: its own, an
+// attribute's, that of the operand with the same letter, or acc() of one. Shapes are inferred later.
+static DType result_type(const Node *decl, const Node *x, GraphValue *const *input, int ninput,
+                         const Map *attrs)
 {
-    Node *results = KID((Node *)decl, OP, results), *params = KID((Node *)decl, OP, params);
-    const Node *type = k < NREST(results) ? KID(REST(results)[k], PARAM, type) : NULL;
-    const Node *name = type ? type->kid[KID_TYPE_dtype] : NULL;
-    if (!name || name->kind != N_NAME) return ninput && input[0] ? input[0]->type : DT_F32;
-    const Value *attr = map_get(attrs, name->u.sym);
+    Node *params = KID((Node *)decl, OP, params);
+    if (x && x->kind == N_CALL && NREST((Node *)x) == 1)
+        return dtypes[result_type(decl, REST((Node *)x)[0], input, ninput, attrs)].acc;
+    if (!x || x->kind != N_NAME) return ninput && input[0] ? input[0]->type : DT_F32;
+    const Value *attr = map_get(attrs, x->u.sym);
     if (attr && attr->kind == V_DTYPE) return attr->u.dtype.type;
     for (int i = 0; i < ninput && i < NREST(params); i++) {
-        const Node *t = KID(REST(params)[i], PARAM, type), *x = t ? t->kid[KID_TYPE_dtype] : NULL;
-        if (input[i] && x && x->kind == N_NAME && x->u.sym == name->u.sym) return input[i]->type;
+        const Node *t = KID(REST(params)[i], PARAM, type), *name = t ? t->kid[KID_TYPE_dtype] : NULL;
+        if (input[i] && name && name->kind == N_NAME && name->u.sym == x->u.sym) return input[i]->type;
     }
-    DType own = dtype_from_name(name->u.sym);
+    DType own = dtype_from_name(x->u.sym);
     return own == DT_NONE ? DT_F32 : own;
 }
 
@@ -98,8 +99,12 @@ static bool call(Reader *r, Node *n, Sym op, int noutput, GraphValue **output)
     const Node *decl = map_get(&r->g->library->ops, op);
     int narg = is_call ? NREST(n) : (int)n->nkid;
     if (!operands(r, decl, arg, narg, input, &ninput, &attrs)) return false;
-    for (int i = 0; i < noutput; i++)
-        output[i] = graph_value(r->g, op, result_type(decl, i, input, ninput, &attrs), -1, NULL);
+    Node *results = KID((Node *)decl, OP, results);
+    for (int i = 0; i < noutput; i++) {
+        const Node *type = i < NREST(results) ? KID(REST(results)[i], PARAM, type) : NULL;
+        const Node *x = type ? type->kid[KID_TYPE_dtype] : NULL;
+        output[i] = graph_value(r->g, op, result_type(decl, x, input, ninput, &attrs), -1, NULL);
+    }
     OpBindings choices = {0};
     VEC_PUSH(r->g->arena, &choices, op_binding(r->g->ops, decl));
     GraphNode *node = graph_node(r->g, op, op, choices, ninput, input, noutput, output);

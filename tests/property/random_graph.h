@@ -118,6 +118,9 @@ typedef struct RgRun {
 RgRun *rg_run_begin(RgWorld *w, const char *text);
 // Compiles the C of many runs together, runs it and compares. Outcomes and reasons are set.
 void rg_run_finish(RgWorld *w, RgRun **runs, int n);
+// Holds the reference against the meaning of its nodes, see random_graph_meaning.c.
+void rg_check_meaning(RgRun *r);
+bool rg_same_elements(DType t, int64_t n, const void *a, const void *b); // all NaNs are one
 void rg_run_groups(const RgRun *r, Buf *out); // the groups of the fused model
 void rg_run_free(RgRun *r);
 

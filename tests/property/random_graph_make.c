@@ -51,6 +51,8 @@ static const Hint hints[] = {
     {NULL,               "variance", 'p'},
     {NULL,               "scale",    'p'},
     {NULL,               "y_scale",  'p'},
+    {"reverse_sequence", "lengths",  'i'},
+    {NULL,               "lens",     'i'},
     {"gather",           "at",       'n'}, // indices: from the end where negative
     {"gather_elements",  "at",       'n'},
 };
@@ -63,6 +65,7 @@ typedef struct Maker {
     bool special; // inputs hold NaN and infinities
     const Node *op;
     DType first; // the first operand's type: what a number beside it has
+    int first_value;
     // Names of the op's types that are bound by the operands so far.
     Sym dim_name[16];
     int64_t dim[16];
@@ -261,12 +264,12 @@ static int add_value(RandomGraph *g, RgValue v)
     return g->values.n - 1;
 }
 
-// How far an index may go: the extents of the first operand.
+// How far an index may go: the least extent of the first operand.
 static int64_t index_bound(Maker *m)
 {
     int64_t least = 100;
-    for (int i = 0; i < m->npack && i < 1; i++)
-        for (int k = 0; k < m->pack_rank[i]; k++) least = min_i64(least, m->pack[i][k]);
+    const RgValue *v = m->first_value >= 0 ? &m->g->values.at[m->first_value] : NULL;
+    for (int k = 0; v && k < v->rank; k++) least = min_i64(least, v->dims[k]);
     return least;
 }
 
@@ -395,6 +398,7 @@ static bool operands(Maker *m, RgNode *n)
     Node *params = KID((Node *)m->op, OP, params);
     m->ndim = m->npack = m->ntype = n->ninput = 0;
     m->first = DT_NONE;
+    m->first_value = -1;
     for (int i = 0; i < NREST(params); i++) {
         const Node *p = REST(params)[i];
         int at = -1;
@@ -402,6 +406,7 @@ static bool operands(Maker *m, RgNode *n)
         if (!skip && !operand(m, p, i == 0, &at)) return false;
         n->input[n->ninput++] = at;
         if (i == 0 && at >= 0) m->first = m->g->values.at[at].type;
+        if (i == 0) m->first_value = at;
         int more = (p->sub & PARAM_VARIADIC) ? rg_below(&m->random, 4) : 0;
         for (int k = 0; k < more && n->ninput < RG_MAX_INPUT; k++) {
             int next;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running a graph in four ways and comparing bit for bit, all NaNs being one. The same templates are
 // chosen in every way, and none reassociates depending on what is fused into it, so nothing may
-// differ. The C of many graphs is one file: compiling each kernel alone would take minutes.
+// differ. (Templates against the meaning of their ops: random_graph_meaning.c.) The C of many graphs is one file: compiling each kernel alone would take minutes.
 #include "random_graph.h"
 
 #include "base/os.h"
@@ -209,6 +209,15 @@ static bool same_element(DType t, const void *a, const void *b)
     return dtype_is_float(t) && isnan(dtype_load_f64(t, a)) && isnan(dtype_load_f64(t, b));
 }
 
+bool rg_same_elements(DType t, int64_t n, const void *a, const void *b)
+{
+    for (int64_t i = 0; i < n; i++) {
+        size_t at = (size_t)i * dtype_size(t);
+        if (!same_element(t, (const char *)a + at, (const char *)b + at)) return false;
+    }
+    return true;
+}
+
 static void compare(RgRun *r, RgWay way)
 {
     for (int i = 0; r->outcome == RG_SAME && i < r->graph->outputs.n; i++) {
@@ -237,6 +246,7 @@ RgRun *rg_run_begin(RgWorld *w, const char *text)
     r->world = w;
     r->text = arena_strdup(&r->arena, text);
     if (!specialise(r) || !compile(r, RG_REFERENCE) || !run(r, RG_REFERENCE)) return r;
+    rg_check_meaning(r);
     if (compile(r, RG_FUSED) && run(r, RG_FUSED)) compare(r, RG_FUSED);
     if (w->have_compiler && compile(r, RG_UNFUSED_C)) compile(r, RG_FUSED_C);
     return r;
