@@ -279,12 +279,50 @@ static heald_status check_meaning(Check *c)
 
 // ---- cases
 
-static heald_status check_case(KernelJob *j, const Node *decl, const CheckCase *one, bool *passed)
+typedef struct Counts {
+    int passed, failed, skipped;
+} Counts;
+
+// Made for the extents of the options, which its op must accept too.
+static ScriptKernel *instantiate_both(KernelJob *j, const Node *decl)
+{
+    heald_context *c = j->context;
+    ScriptKernel *k = kernel_instantiate(j, decl, j->arena);
+    if (!k || !k->op) return k;
+    return script_meaning(k, j->arena, &c->library, &c->target, &j->options, 0, false, &c->diag)
+               ? k
+               : NULL;
+}
+
+// Where the extents are our choice, a kernel may not be made for them: with packs of another rank
+// it may be. NULL with *why, or with diagnostics where the extents are the user's.
+static ScriptKernel *instantiate(KernelJob *j, const Node *decl, const CheckCase *one,
+                                 const char **why)
+{
+    Diag *d = &j->context->diag;
+    *why = NULL;
+    j->options.extents = one->extents;
+    for (;;) {
+        ScriptKernel *k = instantiate_both(j, decl);
+        if (k || j->options.shape.n) return k;
+        if (!*why) *why = d->messages.n ? d->messages.at[0].text : "it cannot be instantiated";
+        if (j->options.extents.rank_beside == 2) return NULL;
+        j->options.extents.rank_beside = 2;
+        diag_clear(d);
+    }
+}
+
+static heald_status check_case(KernelJob *j, const Node *decl, const CheckCase *one, Counts *n)
 {
     Check c = {.job = j, .arena = j->arena, .c = one};
-    j->options.extents = one->extents;
-    ScriptKernel *k = kernel_instantiate(j, decl, c.arena);
-    if (!k) return HEALD_DIAGNOSTIC;
+    const char *why;
+    ScriptKernel *k = instantiate(j, decl, one, &why);
+    if (!k && !why) return HEALD_DIAGNOSTIC;
+    if (!k) {
+        printf("%s: a case skipped: %s\n", decl->u.sym, why);
+        n->skipped++;
+        return HEALD_OK;
+    }
     c.kernel = k;
     c.start = kernel_data(c.arena, k);
     heald_status s = kernel_data_fill(j, k, &c.start, one->special);
@@ -294,36 +332,47 @@ static heald_status check_case(KernelJob *j, const Node *decl, const CheckCase *
     if (!c.failed && !s) s = check_meaning(&c);
     if (s) return s;
     if (!c.failed) headline(&c, "passed");
-    *passed = !c.failed;
+    *(c.failed ? &n->failed : &n->passed) += 1;
     return HEALD_OK;
 }
 
-static heald_status check_kernel(KernelJob *j, const Node *decl, int *npassed, int *nfailed)
+static heald_status check_kernel(KernelJob *j, const Node *decl, Counts *all)
 {
     bool given = j->options.shape.n > 0;
     const CheckCase *cases = given ? given_cases : check_cases;
-    int n = given ? (int)COUNT(given_cases) : (int)COUNT(check_cases);
-    for (int i = 0; i < n; i++) {
-        bool passed = false;
-        progress_show(j->cli, i, n, decl->u.sym);
-        heald_status s = check_case(j, decl, &cases[i], &passed);
+    int ncase = given ? (int)COUNT(given_cases) : (int)COUNT(check_cases);
+    Counts n = {0};
+    heald_status s = HEALD_OK;
+    for (int i = 0; i < ncase && !s; i++) {
+        progress_show(j->cli, i, ncase, decl->u.sym);
+        s = check_case(j, decl, &cases[i], &n);
         progress_clear(j->cli);
-        if (s) return s;
-        *(passed ? npassed : nfailed) += 1;
+        if (!s && i + 1 < ncase) diag_clear(&j->context->diag);
     }
+    if (s) return s;
+    if (n.skipped == ncase) { // the last attempt's diagnostics are still there
+        diag_note(&j->context->diag, decl->loc, "--shape and --attr say what it is made for");
+        return HEALD_DIAGNOSTIC;
+    }
+    diag_clear(&j->context->diag);
+    all->passed += n.passed;
+    all->failed += n.failed;
+    all->skipped += n.skipped;
     return HEALD_OK;
 }
 
 static heald_status check_body(KernelJob *j)
 {
-    int npassed = 0, nfailed = 0;
+    Counts n = {0};
     if (j->kernels.n == 0) cli_warning(j->cli, "%s has no kernel", j->cli->operand[0]);
     for (int i = 0; i < j->kernels.n; i++) {
-        heald_status s = check_kernel(j, j->kernels.at[i], &npassed, &nfailed);
+        heald_status s = check_kernel(j, j->kernels.at[i], &n);
         if (s) return s;
     }
-    printf("%d passed, %d failed\n", npassed, nfailed);
-    j->failed_check = nfailed > 0;
+    printf("%d passed, %d failed", n.passed, n.failed);
+    if (n.skipped) printf(", %d skipped", n.skipped);
+    printf("\n");
+    j->failed_check = n.failed > 0;
     return HEALD_OK;
 }
 

@@ -147,18 +147,25 @@ static bool all_known(Script *s, const Map *given, const char *what)
     return true;
 }
 
-static bool bind_attributes(Script *s)
+static void bind_given_attributes(Script *s)
+{
+    Node *attrs = s->decl->kid[KID_KERNEL_attrs];
+    for (int i = 0; i < NREST(attrs); i++) {
+        const Value *given = map_get(&s->options->attrs, REST(attrs)[i]->u.sym);
+        if (given) bind(s, REST(attrs)[i]->u.sym, *given);
+    }
+}
+
+// Defaults may be computed from dimensions.
+static bool bind_default_attributes(Script *s)
 {
     Node *attrs = s->decl->kid[KID_KERNEL_attrs];
     for (int i = 0; i < NREST(attrs); i++) {
         Node *p = REST(attrs)[i];
-        const Value *given = map_get(&s->options->attrs, p->u.sym);
-        Value v = given ? *given : value_none();
-        if (!given && KID(p, PARAM, default)) {
-            v = evaluate(s, KID(p, PARAM, default));
-            if (v.kind == V_NONE) return false;
-        }
-        if (v.kind != V_NONE) bind(s, p->u.sym, v);
+        if (!KID(p, PARAM, default) || map_has(&s->value, p->u.sym)) continue;
+        Value v = evaluate(s, KID(p, PARAM, default));
+        if (v.kind == V_NONE) return false;
+        bind(s, p->u.sym, v);
     }
     return true;
 }
@@ -440,7 +447,8 @@ ScriptKernel *script_instantiate(Arena *a, const Library *l, const Target *host,
                 .out = NEW(a, ScriptKernel)};
     s.out->decl = decl;
     int before = d->nerror;
-    bool ok = choose_target(&s, host, target) && bind_attributes(&s) && bind_names(&s) &&
+    bind_given_attributes(&s);
+    bool ok = choose_target(&s, host, target) && bind_names(&s) && bind_default_attributes(&s) &&
               all_known(&s, &o->shape, "dimension") && all_known(&s, &o->open, "dimension") &&
               all_known(&s, &o->types, "type") && instantiate(&s);
     if (!ok && d->nerror == before) diag_error(d, decl->loc, "cannot be instantiated");
