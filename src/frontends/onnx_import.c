@@ -5,6 +5,11 @@
 
 #include <string.h>
 
+typedef struct Scope { // names of a graph, then those of the graph around it
+    Map values;          // Sym -> GraphValue *
+    struct Scope *outer;
+} Scope;
+
 typedef struct Import {
     Arena *arena;
     const Library *library;
@@ -13,19 +18,23 @@ typedef struct Import {
     const char *model_dir;
     Diag *diag;
     Graph *graph;
-    Map values; // Sym -> GraphValue *
+    Scope *scope;
+    const GraphGuard *guard; // of the nodes that are being read
     int nunknown;
     Buf unknown; // operators that no declaration reads, one a line
 } Import;
 
 static GraphValue *find(Import *im, const char *name)
 {
-    return map_get(&im->values, intern(im->library->names, name));
+    Sym sym = intern(im->library->names, name);
+    GraphValue *v = NULL;
+    for (const Scope *s = im->scope; s && !v; s = s->outer) v = map_get(&s->values, sym);
+    return v;
 }
 
 static void define(Import *im, const char *name, GraphValue *v)
 {
-    map_put(im->arena, &im->values, intern(im->library->names, name), v);
+    map_put(im->arena, &im->scope->values, intern(im->library->names, name), v);
 }
 
 static bool fail(Import *im, const char *why)
@@ -153,6 +162,7 @@ static bool add_attrs(Import *im, const OnnxNode *n, GraphNode *node)
     for (int i = 0; i < n->attribute.n; i++) {
         const OnnxAttr *a = &n->attribute.at[i];
         Value v;
+        if (a->g) continue; // see add_bodies
         AttrFn *fn = a->type >= 0 && (size_t)a->type < COUNT(attr_fns) ? attr_fns[a->type] : NULL;
         if (!fn || !fn(im, a, &v)) {
             return fail(im, arena_printf(im->arena, "node '%s' (%s): attribute '%s' has a kind that "
@@ -179,9 +189,107 @@ static const char *node_name(Import *im, const OnnxNode *n, int index)
     return *n->name ? n->name : arena_printf(im->arena, "%s_%d", n->op_type, index);
 }
 
+static bool branch(Import *im, const OnnxNode *n, const char *attr, GraphValue *cond, bool is,
+                   GraphValue **results);
+
+// If: both branches are read, each under its guard; the node takes the results of one of them.
+static bool if_node(Import *im, const OnnxNode *n, const char *name)
+{
+    GraphValue *cond = n->input.n == 1 ? find(im, n->input.at[0]) : NULL;
+    int nout = n->output.n;
+    GraphValue **input = NEW_ARRAY(im->arena, GraphValue *, 1 + 2 * nout);
+    GraphValue **output = NEW_ARRAY(im->arena, GraphValue *, nout);
+    if (!cond) return fail(im, arena_printf(im->arena, "node '%s' (If) has no condition", name));
+    input[0] = cond;
+    if (!branch(im, n, "then_branch", cond, true, input + 1) ||
+        !branch(im, n, "else_branch", cond, false, input + 1 + nout)) {
+        return fail(im, arena_printf(im->arena, "in a branch of node '%s' (If)", name));
+    }
+    for (int i = 0; i < nout; i++) {
+        output[i] = graph_value(im->graph, n->output.at[i], DT_NONE, -1, NULL);
+        define(im, n->output.at[i], output[i]);
+    }
+    GraphNode *made =
+        graph_node(im->graph, name, "If", (OpBindings){0}, 1 + 2 * nout, input, nout, output);
+    made->is_if = true;
+    made->guard = im->guard;
+    return true;
+}
+
+static bool is_if(const OnnxNode *n)
+{
+    return is_default_domain(n->domain) && !strcmp(n->op_type, "If");
+}
+
+// ---- graphs within nodes
+
+static const struct {
+    const char *op;
+    GraphControl control;
+    const char *body[2]; // attributes
+} controls[] = {
+    {"If", CONTROL_IF, {"then_branch", "else_branch"}},
+    {"Loop", CONTROL_LOOP, {"body"}},
+    {"Scan", CONTROL_SCAN, {"body"}},
+};
+
+static bool all_nodes(Import *im, const OnnxGraph *g);
+
+static bool body_graph(Import *im, const OnnxGraph *g, GraphBody *out)
+{
+    Map outer = im->values, inner = {0};
+    GraphNodes nodes = im->graph->nodes;
+    for (int i = 0; i < outer.n; i++) map_put(im->arena, &inner, outer.entry[i].key, outer.entry[i].value);
+    im->values = inner;
+    im->graph->nodes = (GraphNodes){0};
+    bool ok = true;
+    for (int i = 0; i < g->input.n; i++) {
+        GraphValue *v = graph_value(im->graph, g->input.at[i].name, DT_NONE, -1, NULL);
+        define(im, v->name, v);
+        VEC_PUSH(im->arena, &out->inputs, v);
+    }
+    for (int i = 0; ok && i < g->initializer.n; i++)
+        ok = constant(im, g->initializer.at[i].name, &g->initializer.at[i]);
+    ok = ok && all_nodes(im, g);
+    for (int i = 0; ok && i < g->output.n; i++) {
+        GraphValue *v = find(im, g->output.at[i].name);
+        if (v) VEC_PUSH(im->arena, &out->outputs, v);
+        else ok = fail(im, arena_printf(im->arena, "nothing gives '%s', which a graph within a node returns",
+                                        g->output.at[i].name));
+    }
+    out->nodes = im->graph->nodes;
+    im->graph->nodes = nodes;
+    im->values = outer;
+    return ok;
+}
+
+static bool add_bodies(Import *im, const OnnxNode *n, int control, GraphNode *node)
+{
+    node->control = controls[control].control;
+    for (int i = 0; i < 2 && controls[control].body[i]; i++) {
+        const OnnxAttr *a = onnx_attr(n, controls[control].body[i]);
+        if (!a || !a->g) {
+            return fail(im, arena_printf(im->arena, "node '%s' (%s): attribute '%s' is missing",
+                                         node->name, n->op_type, controls[control].body[i]));
+        }
+        GraphBody *body = NEW(im->arena, GraphBody);
+        node->body[i] = body;
+        if (!body_graph(im, a->g, body)) return false;
+    }
+    return true;
+}
+
+static int control_of(const OnnxNode *n)
+{
+    for (int i = 0; i < (int)COUNT(controls); i++)
+        if (!strcmp(n->op_type, controls[i].op) && is_default_domain(n->domain)) return i;
+    return -1;
+}
+
 static bool one_node(Import *im, const OnnxNode *n, int index)
 {
     if (is_default_domain(n->domain) && !strcmp(n->op_type, "Constant")) return constant_node(im, n);
+    if (is_if(n)) return if_node(im, n, node_name(im, n, index));
     const char *name = node_name(im, n, index), *origin = n->op_type;
     if (!is_default_domain(n->domain)) {
         origin = arena_printf(im->arena, "%s.%s", n->domain, n->op_type);
@@ -189,7 +297,8 @@ static bool one_node(Import *im, const OnnxNode *n, int index)
     int64_t opset = onnx_opset(&im->model->opset_import, n->domain);
     bool known;
     OpBindings choices = op_table_onnx(im->ops, origin, opset, &known);
-    if (!choices.n) {
+    int control = control_of(n);
+    if (!choices.n && control < 0) {
         buf_printf(&im->unknown, "\n  %s, opset %lld: node '%s'%s", origin, (long long)opset, name,
                    known ? " (known for other opsets)" : "");
         im->nunknown++;
@@ -211,7 +320,9 @@ static bool one_node(Import *im, const OnnxNode *n, int index)
     }
     GraphNode *made =
         graph_node(im->graph, name, origin, choices, n->input.n, input, n->output.n, output);
-    return !choices.n || add_attrs(im, n, made);
+    made->guard = im->guard;
+    if (control >= 0 && !add_bodies(im, n, control, made)) return false;
+    return (!choices.n && control < 0) || add_attrs(im, n, made);
 }
 
 // ---- their order
@@ -221,22 +332,45 @@ typedef VEC(int) IntList;
 // Nodes may come in any order: one that lacks inputs waits until the last of them is there.
 typedef struct Waiting {
     const OnnxGraph *graph;
+    Map made; // Sym of what the graph's nodes give
     int *missing;  // by node
     Map waiters;   // Sym of a missing value -> IntList *
     VEC(int) ready;
 } Waiting;
 
+static void wait_for(Import *im, Waiting *w, int index, const char *text)
+{
+    if (!*text || find(im, text)) return;
+    Sym name = intern(im->library->names, text);
+    IntList *list = map_get(&w->waiters, name);
+    if (!list) map_put(im->arena, &w->waiters, name, list = NEW(im->arena, IntList));
+    VEC_PUSH(im->arena, list, index);
+    w->missing[index]++;
+}
+
+// A branch waits for what it takes from the graph around it.
+static void wait_for_captured(Import *im, Waiting *w, int index, const OnnxNode *n)
+{
+    for (int i = 0; i < n->attribute.n; i++) {
+        const OnnxGraph *g = n->attribute.at[i].g;
+        for (int k = 0; g && k < g->node.n; k++) {
+            const OnnxNode *inner = &g->node.at[k];
+            for (int j = 0; j < inner->input.n; j++)
+                if (map_has(&w->made, intern(im->library->names, inner->input.at[j])))
+                    wait_for(im, w, index, inner->input.at[j]);
+            wait_for_captured(im, w, index, inner);
+        }
+        for (int k = 0; g && k < g->output.n; k++)
+            if (map_has(&w->made, intern(im->library->names, g->output.at[k].name)))
+                wait_for(im, w, index, g->output.at[k].name);
+    }
+}
+
 static void wait_for_inputs(Import *im, Waiting *w, int index)
 {
     const OnnxNode *n = &w->graph->node.at[index];
-    for (int i = 0; i < n->input.n; i++) {
-        if (!*n->input.at[i] || find(im, n->input.at[i])) continue;
-        Sym name = intern(im->library->names, n->input.at[i]);
-        IntList *list = map_get(&w->waiters, name);
-        if (!list) map_put(im->arena, &w->waiters, name, list = NEW(im->arena, IntList));
-        VEC_PUSH(im->arena, list, index);
-        w->missing[index]++;
-    }
+    for (int i = 0; i < n->input.n; i++) wait_for(im, w, index, n->input.at[i]);
+    wait_for_captured(im, w, index, n);
     if (!w->missing[index]) VEC_PUSH(im->arena, &w->ready, index);
 }
 
@@ -253,6 +387,9 @@ static void wake_readers(Import *im, Waiting *w, const OnnxNode *n)
 static bool all_nodes(Import *im, const OnnxGraph *g)
 {
     Waiting w = {.graph = g, .missing = NEW_ARRAY(im->arena, int, g->node.n)};
+    for (int i = 0; i < g->node.n; i++)
+        for (int k = 0; k < g->node.at[i].output.n; k++)
+            map_put(im->arena, &w.made, intern(im->library->names, g->node.at[i].output.at[k]), &w);
     for (int i = 0; i < g->node.n; i++) {
         wait_for_inputs(im, &w, i);
         while (w.ready.n) {
@@ -264,6 +401,39 @@ static bool all_nodes(Import *im, const OnnxGraph *g)
     for (int i = 0; i < g->node.n; i++)
         if (w.missing[i]) return one_node(im, &g->node.at[i], i); // says what is missing
     return true;
+}
+
+static bool branch_results(Import *im, const OnnxGraph *g, int n, GraphValue **results)
+{
+    for (int i = 0; i < g->initializer.n; i++)
+        if (!constant(im, g->initializer.at[i].name, &g->initializer.at[i])) return false;
+    if (!all_nodes(im, g)) return false;
+    for (int i = 0; i < n; i++) {
+        results[i] = find(im, g->output.at[i].name);
+        if (!results[i]) {
+            return fail(im, arena_printf(im->arena, "nothing gives '%s'", g->output.at[i].name));
+        }
+    }
+    return true;
+}
+
+static bool branch(Import *im, const OnnxNode *n, const char *attr, GraphValue *cond, bool is,
+                   GraphValue **results)
+{
+    const OnnxAttr *a = onnx_attr(n, attr);
+    if (!a || !a->g || a->g->output.n < n->output.n) {
+        return fail(im, arena_printf(im->arena, "node '%s' (If) needs a %s of %d results", n->name,
+                                     attr, n->output.n));
+    }
+    Scope inner = {.outer = im->scope};
+    GraphGuard *guard = NEW(im->arena, GraphGuard);
+    *guard = (GraphGuard){.cond = cond, .is = is, .outer = im->guard};
+    im->scope = &inner;
+    im->guard = guard;
+    bool ok = branch_results(im, a->g, n->output.n, results);
+    im->scope = inner.outer;
+    im->guard = guard->outer;
+    return ok;
 }
 
 // ---- inputs
@@ -321,6 +491,8 @@ Graph *onnx_import(Arena *a, const Library *l, OpTable *ops, const OnnxModel *m,
                    const char *model_dir, Diag *d)
 {
     Import im = {.arena = a, .library = l, .ops = ops, .model = m, .model_dir = model_dir, .diag = d};
+    Scope names = {0};
+    im.scope = &names;
     buf_init(&im.unknown, a);
     im.graph = graph_new(a, l, ops, *m->graph->name ? m->graph->name : "model");
     return import(&im) ? im.graph : NULL;

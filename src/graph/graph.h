@@ -26,12 +26,33 @@ typedef struct GraphValue {
 } GraphValue;
 typedef VEC(GraphValue *) GraphValues;
 
+// Nodes of a branch of the model's conditionals: they count only where `cond` has the value `is`.
+typedef struct GraphGuard {
+    GraphValue *cond;
+    bool is;
+    const struct GraphGuard *outer;
+} GraphGuard;
+
+// A graph within a node: a branch, or the body of a loop. Its values are among the graph's, and it
+// reads outer ones as they are.
+typedef struct GraphBody {
+    GraphNodes nodes; // producers before readers
+    GraphValues inputs, outputs;
+} GraphBody;
+
+// Nodes that run graphs, as ONNX means them. Specialising leaves none.
+typedef enum GraphControl { CONTROL_NONE, CONTROL_IF, CONTROL_LOOP, CONTROL_SCAN } GraphControl;
+
 struct GraphNode {
     int id;             // its position in Graph.nodes
     const char *name;   // the model's, for messages
     const char *origin; // "Conv" as the model calls it
     // Before specialisation: ways to read it, tried in order. inputs are by position.
     OpBindings choices;
+    const GraphGuard *guard; // NULL: none
+    // Inputs are the condition, results of one branch, results of the other; which are taken is
+    // known after specialisation, where no such node is left.
+    bool is_if;
     // After it:
     const OpInfo *op; // inputs are one for each parameter; of a variadic one, from its position on
     int ninput;

@@ -2,22 +2,11 @@
 // A graph for concrete input shapes. Nodes are visited in order: inputs that are attributes are
 // read, the first declaration that accepts the node is chosen, its results give the shapes, and a
 // node whose elements are all known is computed at once. So chains that compute shapes vanish.
-#include "graph/private.h"
+#include "graph/specialise.h"
 
 #include <string.h>
 
 enum { FOLD_LIMIT = 4 << 20 };
-
-typedef struct Specialiser {
-    const Graph *from;
-    Graph *to;
-    const Target *target;
-    Diag *diag;
-    GraphValue **map; // by id of `from`
-    Arena *scratch;
-    int64_t fold_limit;
-    GraphValues unknown; // what the node that fails would have to know
-} Specialiser;
 
 bool node_fails(const GraphNode *n, Diag *d)
 {
@@ -242,7 +231,6 @@ static bool add_outputs(Specialiser *s, const GraphNode *n, const Chosen *c, int
             return node_fails(n, s->diag);
         }
         output[i] = graph_value(s->to, name, t->type, t->rank, t->dims);
-        if (wanted) s->map[wanted->id] = output[i];
     }
     return true;
 }
@@ -322,42 +310,96 @@ static bool run_extents_fail(Specialiser *s, const GraphNode *n, const GraphNode
     return node_fails(n, s->diag);
 }
 
-static bool visit(Specialiser *s, const GraphNode *n)
+// ---- conditionals
+
+static bool guard_holds(const Specialiser *s, const GraphGuard *g)
 {
-    GraphValue **input = NEW_ARRAY(s->scratch, GraphValue *, n->ninput);
-    for (int i = 0; i < n->ninput; i++) input[i] = n->input[i] ? s->map[n->input[i]->id] : NULL;
-    Chosen c;
-    if (!choose(s, n, input, &c)) return false;
-    int noutput = c.decl->sub == OP_SERIAL ? c.inst->nresult : n->noutput;
-    GraphValue **output = NEW_ARRAY(s->scratch, GraphValue *, max_i64(noutput, n->noutput));
-    if (!add_outputs(s, n, &c, (int)max_i64(noutput, n->noutput), output)) return false;
+    for (; g; g = g->outer) {
+        const GraphValue *cond = s->map[g->cond->id];
+        if (cond && cond->data && (element_value(cond, 0).u.i != 0) != g->is) return false;
+    }
+    return true;
+}
+
+// The condition of every guard is known where the guarded nodes begin, or that is an error.
+static bool visit_if(Specialiser *s, const GraphNode *n)
+{
+    GraphValue *cond = s->map[n->input[0]->id];
+    if (!cond->data || graph_value_nelem(cond) != 1) {
+        VEC_PUSH(s->scratch, &s->unknown, cond);
+        diag_error(s->diag, 0, "the condition '%s' must be known when the model is compiled",
+                   cond->name);
+        return node_fails(n, s->diag);
+    }
+    int first = element_value(cond, 0).u.i ? 1 : 1 + n->noutput;
+    for (int i = 0; i < n->noutput; i++)
+        if (n->output[i]) s->map[n->output[i]->id] = s->map[n->input[first + i]->id];
+    return true;
+}
+
+// What a chosen node gives: the input itself, constants, or the outputs of a new node.
+static bool take_node(Specialiser *s, const GraphNode *n, const Chosen *c, int noutput,
+                      GraphValue **output)
+{
     GraphNode probe = *n;
-    probe.op = op_info(s->to->ops, c.decl);
-    probe.ninput = c.ninput;
-    probe.input = c.input;
-    probe.attrs = c.attrs;
+    probe.op = op_info(s->to->ops, c->decl);
+    probe.ninput = c->ninput;
+    probe.input = c->input;
+    probe.attrs = c->attrs;
     probe.output = output;
     probe.noutput = noutput;
     if (noutput == 1 && output[0]) {
         if (is_identity(&probe)) {
-            s->map[n->output[0]->id] = c.input[0];
+            output[0] = c->input[0];
             return true;
         }
-        if (probe.op->view && c.input[0]->data) {
-            output[0]->data = c.input[0]->data;
+        if (probe.op->view && c->input[0]->data) {
+            output[0]->data = c->input[0]->data;
             return true;
         }
     }
     bool folded = node_known(&probe) && node_fold_constant(s->to, &probe, s->target, s->fold_limit);
-    if (has_run_extents(c.inst)) {
+    if (has_run_extents(c->inst)) {
         if (!folded) return run_extents_fail(s, n, &probe);
-        take_run_extents(s, c.inst, output);
+        take_run_extents(s, c->inst, output);
     }
     if (folded) return true;
-    GraphNode *made = graph_node(s->to, n->name, n->origin, (OpBindings){0}, c.ninput, c.input,
+    GraphNode *made = graph_node(s->to, n->name, n->origin, (OpBindings){0}, c->ninput, c->input,
                                  noutput, output);
     made->op = probe.op;
-    made->attrs = c.attrs;
+    made->attrs = c->attrs;
+    return true;
+}
+
+bool specialise_node(Specialiser *s, const GraphNode *n, GraphValue *const *input,
+                     GraphValue **output)
+{
+    Chosen c;
+    if (!choose(s, n, input, &c)) return false;
+    int noutput = c.decl->sub == OP_SERIAL ? c.inst->nresult : n->noutput;
+    int room = (int)max_i64(noutput, n->noutput);
+    GraphValue **all = NEW_ARRAY(s->scratch, GraphValue *, room);
+    if (!add_outputs(s, n, &c, room, all) || !take_node(s, n, &c, noutput, all)) return false;
+    for (int i = 0; i < n->noutput; i++) output[i] = all[i];
+    return true;
+}
+
+static bool visit(Specialiser *s, const GraphNode *n)
+{
+    if (n->control) return specialise_control(s, n);
+    GraphValue **input = NEW_ARRAY(s->scratch, GraphValue *, n->ninput);
+    GraphValue **output = NEW_ARRAY(s->scratch, GraphValue *, n->noutput);
+    for (int i = 0; i < n->ninput; i++) input[i] = n->input[i] ? s->map[n->input[i]->id] : NULL;
+    if (!specialise_node(s, n, input, output)) return false;
+    for (int i = 0; i < n->noutput; i++)
+        if (n->output[i]) s->map[n->output[i]->id] = output[i];
+    return true;
+}
+
+bool specialise_nodes(Specialiser *s, const GraphNodes *nodes)
+{
+    for (int i = 0; i < nodes->n; i++)
+        if (!visit(s, nodes->at[i])) return false;
     return true;
 }
 
@@ -444,8 +486,7 @@ static bool specialise(Specialiser *s, const Specialisation *how)
         const GraphValue *v = s->from->values.at[i];
         if (v->data) s->map[i] = copy_constant(s, v);
     }
-    for (int i = 0; i < s->from->nodes.n; i++)
-        if (!visit(s, s->from->nodes.at[i])) return false;
+    if (!specialise_nodes(s, &s->from->nodes)) return false;
     for (int i = 0; i < s->from->outputs.n; i++)
         graph_output(s->to, s->map[s->from->outputs.at[i]->id]);
     graph_remove_dead(s->to, s->scratch);

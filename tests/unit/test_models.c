@@ -93,8 +93,18 @@ static void load_model(Case *c, const char *dir)
     }
     Target t;
     target_host(&t);
-    c->special = graph_specialise(c->graph, &c->arena, &(Specialisation){.dims = dims, .rank = rank},
-                                  &t, &c->diag);
+    bool *wanted = NEW_ARRAY(&c->arena, bool, c->ninput), more = true;
+    const void **data = NEW_ARRAY(&c->arena, const void *, c->ninput);
+    Specialisation s = {.dims = dims, .rank = rank, .data = data, .wanted = wanted};
+    while (!(c->special = graph_specialise(c->graph, &c->arena, &s, &t, &c->diag)) && more) {
+        more = false; // inputs that shapes depend on are specialised on
+        for (int i = 0; i < c->ninput; i++) {
+            if (!wanted[i] || data[i]) continue;
+            data[i] = c->input[i].data;
+            more = true;
+        }
+        if (more) diag_clear(&c->diag);
+    }
     if (!c->special) give_up(c, "specialise");
 }
 
@@ -160,6 +170,24 @@ static void compare(const char *name, const heald_tensor *have, const HostTensor
     }
 }
 
+static void print_step(void *user, int step, const char *name, int64_t ns)
+{
+    Case *c = user;
+    const PlanStep *s = &c->model->plan->steps.at[step];
+    fprintf(stderr, "%9.3f ms  %-40s %s\n", (double)ns / 1e6, s->kernel ? s->kernel->name : "", name);
+}
+
+static void profile(Case *c, Device *d, heald_tensor *const *in)
+{
+    PlanRunner *r;
+    heald_tensor *out[64] = {0};
+    RunOptions o = {.profile = print_step, .user = c};
+    assert_int_equal(plan_runner_create(c->model->plan, d, &o, &r, NULL), HEALD_OK);
+    assert_int_equal(plan_run_tensors(r, in, out, NULL), HEALD_OK);
+    for (int i = 0; i < c->special->outputs.n; i++) heald_tensor_release(out[i]);
+    plan_runner_destroy(r);
+}
+
 static void run(Case *c, const char *dir, bool interpret)
 {
     Error e = {0};
@@ -176,6 +204,7 @@ static void run(Case *c, const char *dir, bool interpret)
     }
     int64_t start = clock_ns();
     if (plan_run_tensors(r, in, out, &e)) give_up(c, e.text);
+    if (getenv("HEALD_TEST_VERBOSE")) profile(c, d, in);
     fprintf(stderr, "# %s: %.2f ms, %d groups\n", dir, (double)(clock_ns() - start) / 1e6,
             c->model->groups.n);
     HostTensor *want;
