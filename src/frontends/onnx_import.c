@@ -162,7 +162,7 @@ static bool add_attrs(Import *im, const OnnxNode *n, GraphNode *node)
     for (int i = 0; i < n->attribute.n; i++) {
         const OnnxAttr *a = &n->attribute.at[i];
         Value v;
-        if (a->g) continue; // see add_bodies
+        if (a->g) continue; // read where the node is made
         AttrFn *fn = a->type >= 0 && (size_t)a->type < COUNT(attr_fns) ? attr_fns[a->type] : NULL;
         if (!fn || !fn(im, a, &v)) {
             return fail(im, arena_printf(im->arena, "node '%s' (%s): attribute '%s' has a kind that "
@@ -226,57 +226,44 @@ static bool is_if(const OnnxNode *n)
 static const struct {
     const char *op;
     GraphControl control;
-    const char *body[2]; // attributes
 } controls[] = {
-    {"If", CONTROL_IF, {"then_branch", "else_branch"}},
-    {"Loop", CONTROL_LOOP, {"body"}},
-    {"Scan", CONTROL_SCAN, {"body"}},
+    {"Loop", CONTROL_LOOP},
+    {"Scan", CONTROL_SCAN},
 };
 
-static bool all_nodes(Import *im, const OnnxGraph *g);
+static bool branch_results(Import *im, const OnnxGraph *g, int n, GraphValue **results);
 
-static bool body_graph(Import *im, const OnnxGraph *g, GraphBody *out)
+static bool body_parts(Import *im, const OnnxGraph *g, GraphBody *out)
 {
-    Map outer = im->values, inner = {0};
-    GraphNodes nodes = im->graph->nodes;
-    for (int i = 0; i < outer.n; i++) map_put(im->arena, &inner, outer.entry[i].key, outer.entry[i].value);
-    im->values = inner;
-    im->graph->nodes = (GraphNodes){0};
-    bool ok = true;
     for (int i = 0; i < g->input.n; i++) {
         GraphValue *v = graph_value(im->graph, g->input.at[i].name, DT_NONE, -1, NULL);
         define(im, v->name, v);
         VEC_PUSH(im->arena, &out->inputs, v);
     }
-    for (int i = 0; ok && i < g->initializer.n; i++)
-        ok = constant(im, g->initializer.at[i].name, &g->initializer.at[i]);
-    ok = ok && all_nodes(im, g);
-    for (int i = 0; ok && i < g->output.n; i++) {
-        GraphValue *v = find(im, g->output.at[i].name);
-        if (v) VEC_PUSH(im->arena, &out->outputs, v);
-        else ok = fail(im, arena_printf(im->arena, "nothing gives '%s', which a graph within a node returns",
-                                        g->output.at[i].name));
-    }
-    out->nodes = im->graph->nodes;
-    im->graph->nodes = nodes;
-    im->values = outer;
-    return ok;
+    GraphValue **results = NEW_ARRAY(im->arena, GraphValue *, g->output.n);
+    if (!branch_results(im, g, g->output.n, results)) return false;
+    for (int i = 0; i < g->output.n; i++) VEC_PUSH(im->arena, &out->outputs, results[i]);
+    return true;
 }
 
-static bool add_bodies(Import *im, const OnnxNode *n, int control, GraphNode *node)
+// The body of a loop: its nodes are the body's, not the graph's.
+static bool add_body(Import *im, const OnnxNode *n, GraphNode *node)
 {
-    node->control = controls[control].control;
-    for (int i = 0; i < 2 && controls[control].body[i]; i++) {
-        const OnnxAttr *a = onnx_attr(n, controls[control].body[i]);
-        if (!a || !a->g) {
-            return fail(im, arena_printf(im->arena, "node '%s' (%s): attribute '%s' is missing",
-                                         node->name, n->op_type, controls[control].body[i]));
-        }
-        GraphBody *body = NEW(im->arena, GraphBody);
-        node->body[i] = body;
-        if (!body_graph(im, a->g, body)) return false;
+    const OnnxAttr *a = onnx_attr(n, "body");
+    if (!a || !a->g) {
+        return fail(im, arena_printf(im->arena, "node '%s' (%s) has no body", node->name, n->op_type));
     }
-    return true;
+    GraphBody *body = NEW(im->arena, GraphBody);
+    Scope inner = {.outer = im->scope};
+    GraphNodes nodes = im->graph->nodes;
+    im->scope = &inner;
+    im->graph->nodes = (GraphNodes){0};
+    bool ok = body_parts(im, a->g, body);
+    body->nodes = im->graph->nodes;
+    im->graph->nodes = nodes;
+    im->scope = inner.outer;
+    node->body = body;
+    return ok;
 }
 
 static int control_of(const OnnxNode *n)
@@ -321,7 +308,8 @@ static bool one_node(Import *im, const OnnxNode *n, int index)
     GraphNode *made =
         graph_node(im->graph, name, origin, choices, n->input.n, input, n->output.n, output);
     made->guard = im->guard;
-    if (control >= 0 && !add_bodies(im, n, control, made)) return false;
+    if (control >= 0) made->control = controls[control].control;
+    if (control >= 0 && !add_body(im, n, made)) return false;
     return (!choices.n && control < 0) || add_attrs(im, n, made);
 }
 

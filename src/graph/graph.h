@@ -33,15 +33,15 @@ typedef struct GraphGuard {
     const struct GraphGuard *outer;
 } GraphGuard;
 
-// A graph within a node: a branch, or the body of a loop. Its values are among the graph's, and it
+// A graph within a node: the body of a loop. Its values are among the graph's, and it
 // reads outer ones as they are.
 typedef struct GraphBody {
     GraphNodes nodes; // producers before readers
     GraphValues inputs, outputs;
 } GraphBody;
 
-// Nodes that run graphs, as ONNX means them. Specialising leaves none.
-typedef enum GraphControl { CONTROL_NONE, CONTROL_IF, CONTROL_LOOP, CONTROL_SCAN } GraphControl;
+// Nodes that run their body again and again, as ONNX means them. Specialising leaves none.
+typedef enum GraphControl { CONTROL_NONE, CONTROL_LOOP, CONTROL_SCAN } GraphControl;
 
 struct GraphNode {
     int id;             // its position in Graph.nodes
@@ -53,6 +53,8 @@ struct GraphNode {
     // Inputs are the condition, results of one branch, results of the other; which are taken is
     // known after specialisation, where no such node is left.
     bool is_if;
+    GraphControl control;
+    const GraphBody *body; // of LOOP and SCAN
     // After it:
     const OpInfo *op; // inputs are one for each parameter; of a variadic one, from its position on
     int ninput;

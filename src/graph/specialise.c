@@ -386,6 +386,8 @@ bool specialise_node(Specialiser *s, const GraphNode *n, GraphValue *const *inpu
 
 static bool visit(Specialiser *s, const GraphNode *n)
 {
+    if (!guard_holds(s, n->guard)) return true;
+    if (n->is_if) return visit_if(s, n);
     if (n->control) return specialise_control(s, n);
     GraphValue **input = NEW_ARRAY(s->scratch, GraphValue *, n->ninput);
     GraphValue **output = NEW_ARRAY(s->scratch, GraphValue *, n->noutput);

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What specialise.c and control.c share: a graph on its way from unknown to concrete shapes.
+#ifndef HEALD_GRAPH_SPECIALISE_H
+#define HEALD_GRAPH_SPECIALISE_H
+
+#include "graph/private.h"
+
+typedef struct Specialiser {
+    const Graph *from;
+    Graph *to;
+    const Target *target;
+    Diag *diag;
+    GraphValue **map; // by id of `from`
+    Arena *scratch;
+    int64_t fold_limit;
+    GraphValues unknown; // what the node that fails would have to know
+} Specialiser;
+
+// A node of `from` on values of `to`; output has room for n->noutput, NULL where n has none.
+bool specialise_node(Specialiser *s, const GraphNode *n, GraphValue *const *input,
+                     GraphValue **output);
+// Nodes of `from` in their order, from map to map.
+bool specialise_nodes(Specialiser *s, const GraphNodes *nodes);
+
+// control.c: a loop, from map to map. How often it runs must be known.
+bool specialise_control(Specialiser *s, const GraphNode *n);
+
+#endif
