@@ -66,7 +66,8 @@ int rg_below(RgRandom *r, int n);        // n > 0
 int rg_between(RgRandom *r, int lo, int hi); // both included
 bool rg_chance(RgRandom *r, int percent);
 
-// The graph number `index` of a seed: the same for the same library.
+// The graph number `index` of a seed: the same for the same library. Its name begins with r if it is
+// made of the left sides of rules, else with g.
 RandomGraph *rg_make(RgWorld *w, Arena *a, uint64_t seed, int index);
 // Types and extents of all nodes' results from the inputs'. False where an op does not accept them.
 bool rg_infer(RandomGraph *g);
@@ -93,7 +94,7 @@ bool rg_attribute(RgContext *c, const Node *param, Map *attrs);
 
 // ---- running
 
-typedef enum RgWay { RG_REFERENCE, RG_FUSED, RG_UNFUSED_C, RG_FUSED_C, RG_WAYS } RgWay;
+typedef enum RgWay { RG_REFERENCE, RG_FUSED, RG_UNFUSED_C, RG_FUSED_C, RG_PLAIN, RG_WAYS } RgWay;
 extern const char *const rg_way_name[RG_WAYS];
 
 typedef enum RgOutcome {
@@ -107,6 +108,7 @@ typedef struct RgRun {
     RgWorld *world;
     const char *text, *name;
     Graph *graph;
+    Graph *plain; // of a graph whose name begins with r: without rules and constants
     CompiledModel *model[RG_WAYS];
     void **input;      // by input of the graph: its elements
     void **output[RG_WAYS];

@@ -15,6 +15,7 @@
 
 const char *const rg_way_name[RG_WAYS] = {
     "unfused, interpreted", "fused, interpreted", "unfused, compiled", "fused, compiled",
+    "without rules and constants",
 };
 
 enum { GUARD_BYTES = 64, GUARD = 0xb7 };
@@ -98,6 +99,19 @@ static void make_inputs(RgRun *r, const Node *decl, const Graph *g, Specialisati
     *s = (Specialisation){.dims = dims, .rank = rank, .data = data};
 }
 
+// The graph without rules and with all inputs given at run time, for graphs that are made of rules.
+static void specialise_plain(RgRun *r, const Graph *g, Specialisation *how, Diag *d)
+{
+    Library *l = &r->world->library;
+    const void *const *data = how->data;
+    int nrule = l->rules.n;
+    l->rules.n = 0;
+    how->data = NULL;
+    r->plain = graph_specialise(g, &r->arena, how, &r->world->target, d);
+    l->rules.n = nrule;
+    how->data = data;
+}
+
 static bool specialise(RgRun *r)
 {
     RgWorld *w = r->world;
@@ -111,21 +125,28 @@ static bool specialise(RgRun *r)
         r->name = decl->u.sym;
         make_inputs(r, decl, g, &how);
         r->graph = graph_specialise(g, &r->arena, &how, &w->target, &d);
+        if (r->graph && r->name[0] == 'r') specialise_plain(r, g, &how, &d);
     }
     if (!r->graph) conclude(r, RG_REJECTED, "%s: %s", "the graph", rendered(r, &d));
     return r->graph != NULL;
 }
 
+static bool is_c(RgWay way)
+{
+    return way == RG_UNFUSED_C || way == RG_FUSED_C;
+}
+
 static bool compile(RgRun *r, RgWay way)
 {
-    bool c = way == RG_UNFUSED_C || way == RG_FUSED_C;
+    bool c = is_c(way);
     CompileOptions o = {.target = r->world->target, .builder.interpret = !c, .builder.source_only = c};
     o.builder.passes.verify = true;
-    o.fuse.off = way == RG_REFERENCE || way == RG_UNFUSED_C;
+    o.fuse.off = way != RG_FUSED && way != RG_FUSED_C;
     Diag d;
     Error e = {0};
     diag_init(&d, &r->arena, &r->world->sources);
-    if (!model_compile(r->graph, &r->arena, &o, &r->model[way], &d, &e)) return true;
+    Graph *g = way == RG_PLAIN ? r->plain : r->graph;
+    if (!model_compile(g, &r->arena, &o, &r->model[way], &d, &e)) return true;
     const char *text = d.nerror ? rendered(r, &d) : e.text;
     conclude(r, way == RG_REFERENCE ? RG_REJECTED : RG_DIFFERS, "%s does not compile: %s",
              rg_way_name[way], text);
@@ -172,7 +193,7 @@ static void check_guards(RgRun *r, RgWay way)
 static bool run(RgRun *r, RgWay way)
 {
     const Graph *g = r->graph;
-    bool c = way == RG_UNFUSED_C || way == RG_FUSED_C;
+    bool c = is_c(way);
     Error e = {0};
     Device *d = NULL;
     PlanRunner *runner = NULL;
@@ -187,7 +208,7 @@ static bool run(RgRun *r, RgWay way)
             abort();
     }
     for (int i = 0; i < g->outputs.n; i++) out[i] = make_output(r, way, i);
-    DeviceOptions o = {.nthread = 1};
+    DeviceOptions o = {.nthread = way == RG_FUSED_C && r->graph->nodes.n % 4 == 0 ? 2 : 1};
     heald_status s = device_open(c ? &device_cpu : &device_interp, &o, &d, &e);
     if (!s) s = plan_runner_create(r->model[way]->plan, d, NULL, &runner, &e);
     if (!s) s = plan_run_tensors(runner, in, out, &e);
@@ -239,6 +260,30 @@ static void compare(RgRun *r, RgWay way)
     }
 }
 
+// What rules made of the graph gives about the same: a graph of rules has no op that jumps.
+static void compare_plain(RgRun *r)
+{
+    for (int i = 0; r->outcome == RG_SAME && i < r->graph->outputs.n; i++) {
+        const GraphValue *v = r->graph->outputs.at[i];
+        size_t size = dtype_size(v->type);
+        double part = v->type == DT_F64 ? 1e-6 : v->type == DT_F16 ? 2e-2 : v->type == DT_BF16 ? 1e-1 : 1e-4, most = 1;
+        int64_t n = graph_value_nelem(v);
+        for (int64_t k = 0; k < n; k++) {
+            double x = fabs(dtype_load_f64(v->type, (char *)r->output[RG_PLAIN][i] + (size_t)k * size));
+            if (x > most && x < 1e300) most = x;
+        }
+        for (int64_t k = 0; k < n; k++) {
+            double x = dtype_load_f64(v->type, (char *)r->output[RG_REFERENCE][i] + (size_t)k * size);
+            double y = dtype_load_f64(v->type, (char *)r->output[RG_PLAIN][i] + (size_t)k * size);
+            if (fabs(x - y) <= part * most || x == y || !isfinite(y)) continue;
+            const char *text = arena_printf(&r->arena, "element %lld of output %d is %.9g, with them %.9g",
+                                            (long long)k, i, y, x);
+            conclude(r, RG_DIFFERS, "%s, %s", rg_way_name[RG_PLAIN], text);
+            break;
+        }
+    }
+}
+
 RgRun *rg_run_begin(RgWorld *w, const char *text)
 {
     RgRun *r = calloc(1, sizeof *r);
@@ -247,6 +292,7 @@ RgRun *rg_run_begin(RgWorld *w, const char *text)
     r->text = arena_strdup(&r->arena, text);
     if (!specialise(r) || !compile(r, RG_REFERENCE) || !run(r, RG_REFERENCE)) return r;
     rg_check_meaning(r);
+    if (r->plain && compile(r, RG_PLAIN) && run(r, RG_PLAIN)) compare_plain(r);
     if (compile(r, RG_FUSED) && run(r, RG_FUSED)) compare(r, RG_FUSED);
     if (w->have_compiler && compile(r, RG_UNFUSED_C)) compile(r, RG_FUSED_C);
     return r;
@@ -282,7 +328,7 @@ static const char *compile_all(RgWorld *w, Arena *a, RgRun **runs, int n, const 
     buf_init(&helpers, a);
     buf_init(&stages, a);
     for (int i = 0; i < n; i++)
-        for (int way = RG_UNFUSED_C; way < RG_WAYS; way++) {
+        for (int way = RG_UNFUSED_C; way <= RG_FUSED_C; way++) {
             const CompiledModel *m = runs[i]->model[way];
             for (int k = 0; m && k < m->kernels.n; k++)
                 add_source(a, texts, &seen, m->kernels.at[k]->source, &helpers, &stages);
@@ -299,7 +345,7 @@ static const char *compile_all(RgWorld *w, Arena *a, RgRun **runs, int n, const 
 
 static void run_compiled(RgRun *r, const char *object)
 {
-    for (int way = RG_UNFUSED_C; way < RG_WAYS && r->outcome == RG_SAME; way++) {
+    for (int way = RG_UNFUSED_C; way <= RG_FUSED_C && r->outcome == RG_SAME; way++) {
         CompiledModel *m = r->model[way];
         Error e = {0};
         heald_status s = HEALD_OK;
