@@ -79,13 +79,13 @@ typedef struct heald_context_options {
     size_t struct_size;
     const char *target;        // "auto" (NULL), "cpu", "interp": the interpreter, slow and strict
     int threads;               // 0: one per core
-    int search_space;          // schedules to choose from: 0 defaults, 1 tens, 2 all
+    int search_space;          // schedules to choose from: 0, the defaults; this version has no other
     const char *cache_dir;     // NULL: HEALD_CACHE_DIR, XDG_CACHE_HOME/heald or ~/.cache/heald
     int64_t cache_limit_bytes; // 0: 4 GiB; less: no limit
     const char *library_path;  // folders with .hd texts, separated by ':'; NULL: none
     // Called while kernels are compiled, perhaps from another thread. May be NULL.
     void (*progress)(void *user, int64_t done, int64_t total, const char *what);
-    // Not 0: stop with HEALD_CANCELLED. May be NULL.
+    // Asked before each step of a model; not 0: stop with HEALD_CANCELLED. May be NULL.
     int (*cancel)(void *user);
     // In place of own worker threads: calls fn(arg, begin, end, worker) so that the ranges cover
     // [0, ntask) once; `worker` is below `threads`, which must be set, and differs between calls

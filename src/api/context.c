@@ -83,6 +83,11 @@ static heald_status take_options(heald_context *c, const heald_context_options *
         return error_set(&c->error, HEALD_INVALID_ARGUMENT, "search space %d is not 0, 1 or 2",
                          mine->search_space);
     }
+    if (mine->search_space > 0) {
+        return error_set(&c->error, HEALD_UNSUPPORTED,
+                         "search space %d: this version uses the default schedules only",
+                         mine->search_space);
+    }
     return HEALD_OK;
 }
 

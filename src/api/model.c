@@ -248,6 +248,12 @@ static void show_progress(void *user, int done, int total, const char *name)
     o->progress(o->user, done, total, name);
 }
 
+static bool is_cancelled(void *user)
+{
+    const heald_context_options *o = user;
+    return o->cancel(o->user) != 0;
+}
+
 static heald_status compile(heald_model *m, ModelInstance *in, heald_tensor *const *inputs)
 {
     heald_context *c = m->context;
@@ -259,7 +265,8 @@ static heald_status compile(heald_model *m, ModelInstance *in, heald_tensor *con
     if (!s) s = context_device(c);
     o.pool = c->pool;
     if (!s) s = model_compile(g, &in->arena, &o, &in->compiled, &c->diag, &c->error);
-    if (!s) s = plan_runner_create(in->compiled->plan, c->device, NULL, &in->runner, &c->error);
+    RunOptions run = {.cancel = c->options.cancel ? is_cancelled : NULL, .user = &c->options};
+    if (!s) s = plan_runner_create(in->compiled->plan, c->device, &run, &in->runner, &c->error);
     return s;
 }
 

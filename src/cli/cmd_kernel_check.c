@@ -46,6 +46,7 @@ static void complain(Check *c, const char *fmt, ...) __attribute__((format(print
 static void headline(const Check *c, const char *verdict)
 {
     const ScriptKernel *k = c->kernel;
+    progress_clear(c->job->cli);
     printf("%s (%s)%s: %s\n", k->decl->u.sym, k->extents,
            c->c->special ? " with NaN and infinity" : "", verdict);
 }
@@ -319,6 +320,7 @@ static heald_status check_case(KernelJob *j, const Node *decl, const CheckCase *
     ScriptKernel *k = instantiate(j, decl, one, &why);
     if (!k && !why) return HEALD_DIAGNOSTIC;
     if (!k) {
+        progress_clear(j->cli);
         printf("%s: a case skipped: %s\n", decl->u.sym, why);
         n->skipped++;
         return HEALD_OK;

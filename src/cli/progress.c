@@ -22,7 +22,7 @@ static void time_left(char *text, size_t size, int64_t elapsed_ns, int64_t done,
 void progress_show(Cli *c, int64_t done, int64_t total, const char *label)
 {
     if (!isatty(STDERR_FILENO) || cli_has(c, OPT_QUIET) || total <= 0) return;
-    if (!c->progress_shown) c->progress_start_ns = clock_ns();
+    if (done == 0 || !c->progress_start_ns) c->progress_start_ns = clock_ns();
     char left[32], bar[BAR_WIDTH + 1];
     time_left(left, sizeof left, clock_ns() - c->progress_start_ns, done, total);
     int full = (int)(done * BAR_WIDTH / total);

@@ -69,6 +69,8 @@ try "--threads wants a number" 2 ops --threads many
 err "--threads names the value" '--threads many'
 try "--precision f16" 2 ops --precision f16
 err "--precision names the value" '--precision f16'
+try "--search-space 1" 2 ops --search-space 1
+err "--search-space is told not to be there" 'search space 1'
 HEALD_TARGET=loom try "the environment is read" 2 ops
 HEALD_TARGET=loom try "a flag counts more than the environment" 0 ops --target interp
 "$heald" ops >/dev/full 2>"$work/err"

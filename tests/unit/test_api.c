@@ -125,6 +125,9 @@ static void kernels_on(const char *target)
     assert_int_equal(heald_kernel_text(k, HEALD_TEXT_LOWERED) != NULL, compiled);
     run_axpy(c, k, 5);
     run_axpy(c, k, 1000);
+    heald_context *other = context(target); // kernels are shared
+    run_axpy(other, k, 7);
+    heald_context_destroy(other);
     heald_tensor *p[] = {tensor(3, 1), tensor(4, 10), tensor(3, 0)};
     expect_error(c, heald_kernel_run(c, k, p), HEALD_INVALID_ARGUMENT,
                  "axis 0 of parameter 'y' has extent 4 where 3 is needed");
@@ -207,6 +210,33 @@ static void a_graph_of_text_runs_for_every_shape(void **state)
     heald_context_destroy(c);
 }
 
+static int stop_if(void *user)
+{
+    return *(int *)user;
+}
+
+static void a_run_can_be_cancelled(void **state)
+{
+    UNUSED(state);
+    int stop = 1;
+    heald_context *c;
+    heald_context_options o =
+        HEALD_CONTEXT_OPTIONS(.target = "interp", .cancel = stop_if, .user = &stop);
+    assert_int_equal(heald_context_create(HEALD_VERSION, &o, &c), HEALD_OK);
+    heald_model *m;
+    assert_int_equal(heald_model_load_text(c, "chain.hd", chain, NULL, &m), HEALD_OK);
+    heald_tensor *in[] = {tensor(3, -1), tensor(3, 2)}, *out = NULL;
+    assert_int_equal(heald_model_prepare(m, in), HEALD_OK);
+    assert_int_equal(heald_model_run(m, in, &out), HEALD_CANCELLED);
+    assert_null(out);
+    stop = 0;
+    assert_int_equal(heald_model_run(m, in, &out), HEALD_OK);
+    heald_tensor_release(out);
+    for (int i = 0; i < 2; i++) heald_tensor_release(in[i]);
+    heald_model_destroy(m);
+    heald_context_destroy(c);
+}
+
 static void mistakes_about_models(void **state)
 {
     UNUSED(state);
@@ -272,6 +302,7 @@ int main(void)
         cmocka_unit_test(kernels_are_interpreted),
         cmocka_unit_test(mistakes_about_kernels),
         cmocka_unit_test(a_graph_of_text_runs_for_every_shape),
+        cmocka_unit_test(a_run_can_be_cancelled),
         cmocka_unit_test(mistakes_about_models),
         cmocka_unit_test(running_out_of_memory_is_a_status),
         cmocka_unit_test(an_arena_at_its_limit_is_a_status),
