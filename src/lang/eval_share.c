@@ -77,7 +77,9 @@ Stmts *share_home(const Eval *e, int n, const Value *index)
 bool share_load(Eval *e, Loc loc, Tensor *t, int n, const Value *index,
                 bool (*compute)(Eval *, Loc, Tensor *, int, const Value *, Value *), Value *out)
 {
-    if (!e->out || !lasting(n, index)) return compute(e, loc, t, n, index, out);
+    if (!e->out || !lasting(n, index) ||
+        (t->let && !t->owner)) // a kernel's own let reads what changes
+        return compute(e, loc, t, n, index, out);
     if (share_find(e, t, n, index, out)) return true;
     Stmts *saved = e->out;
     bool loop = t->let && has_loop(t->let);
