@@ -434,6 +434,13 @@ bool f_assert(Eval *e, const Args *a, Value *out)
     return true;
 }
 
+bool f_given(Eval *e, const Args *a, Value *out)
+{
+    UNUSED(e);
+    *out = value_bool(a->at[0].kind != V_NONE);
+    return true;
+}
+
 bool f_known(Eval *e, const Args *a, Value *out)
 {
     UNUSED(e);

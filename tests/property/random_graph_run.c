@@ -125,7 +125,8 @@ static bool specialise(RgRun *r)
         r->name = decl->u.sym;
         make_inputs(r, decl, g, &how);
         r->graph = graph_specialise(g, &r->arena, &how, &w->target, &d);
-        if (r->graph && r->name[0] == 'r') specialise_plain(r, g, &how, &d);
+        if (r->name[0] == 'r') specialise_plain(r, g, &how, &d);
+        if (!r->graph && r->plain) conclude(r, RG_DIFFERS, "%s: %s", "rules make it fail", rendered(r, &d));
     }
     if (!r->graph) conclude(r, RG_REJECTED, "%s: %s", "the graph", rendered(r, &d));
     return r->graph != NULL;
