@@ -242,7 +242,8 @@ static bool preferred(Eval *e, Loc loc, Tensor *t, Sym f, Value *out, bool *is)
 static bool tensor_field(Eval *e, Loc loc, Tensor *t, Sym f, Value *out)
 {
     bool is_preferred;
-    if (!preferred(e, loc, t, f, out, &is_preferred) || is_preferred) return is_preferred;
+    if (!preferred(e, loc, t, f, out, &is_preferred)) return false;
+    if (is_preferred) return true;
     if (strcmp(f, "packed") == 0) *out = value_bool(t->packed != NULL);
     else if (strcmp(f, "shape") == 0) *out = value_tuple(e->arena, t->rank, t->dims);
     else if (strcmp(f, "rank") == 0) *out = value_int(t->rank);

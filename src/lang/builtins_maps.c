@@ -45,7 +45,7 @@ static bool give_map(Eval *e, const Args *a, const Mapping *m, const char *why, 
 static bool give_layout(Eval *e, const Args *a, const Layout *l, const char *why, Value *out)
 {
     *out = (Value){.kind = V_LAYOUT, .loc = a->loc, .u.layout = l};
-    return l || eval_fail(e, a->loc, "%s: %s", a->name, why);
+    return l || eval_fail(e, a->loc, "%s: %s", a->name, why ? why : "the sizes do not fit");
 }
 
 static bool all_known(const Args *a, int n)

@@ -193,6 +193,13 @@ static bool assign_to(Eval *e, Node *place, NodeKind op, Value v)
     return memory_store(e, place->loc, base.u.mem, n, index.u.tuple.at, v);
 }
 
+static bool condition(Eval *e, Loc loc, Value c, Node **out)
+{
+    if (!eval_node(e, loc, c, out)) return false;
+    return ((*out)->type == DT_BOOL && (*out)->lanes == 1) ||
+           eval_fail(e, loc, "the condition is %s, not a bool", dtypes[(*out)->type].name);
+}
+
 static bool arm(Eval *e, Node *body, Node **out, Loc loc)
 {
     Stmts *s, *saved;
@@ -215,9 +222,7 @@ static bool if_(Eval *e, Node *n)
         Node *taken = c.u.i ? then : other;
         return !taken || eval_stmts(e, taken);
     }
-    if (!eval_node(e, n->loc, c, &cond)) return false;
-    if (cond->type != DT_BOOL)
-        return eval_fail(e, n->loc, "the condition is %s, not a bool", dtypes[cond->type].name);
+    if (!condition(e, n->loc, c, &cond)) return false;
     s = node_new(e->arena, N_IF, n->loc, 3);
     s->kid[0] = cond;
     if (!arm(e, then, &s->kid[1], n->loc) || (other && !arm(e, other, &s->kid[2], n->loc)))
@@ -234,7 +239,7 @@ static bool while_(Eval *e, Node *n)
     Value c;
     Node *cond, *stop = node_new(e->arena, N_IF, n->loc, 3),
                 *w = node_new(e->arena, N_WHILE, n->loc, 2);
-    if (!eval_scalar(e, KID(n, WHILE, cond), &c) || !eval_node(e, n->loc, c, &cond)) return false;
+    if (!eval_scalar(e, KID(n, WHILE, cond), &c) || !condition(e, n->loc, c, &cond)) return false;
     stop->kid[0] = node_fold(e->arena, node_unary(e->arena, N_NOT, cond));
     stop->kid[1] = node_new(e->arena, N_BREAK, n->loc, 0);
     eval_emit(e, stop);
@@ -341,7 +346,7 @@ static bool scoped(Eval *e, Node *n) // role, one
     Value c;
     Node *s = node_new(e->arena, (NodeKind)n->kind, n->loc, (int)n->nkid);
     if (n->kind == N_ROLE &&
-        (!eval_scalar(e, KID(n, ROLE, cond), &c) || !eval_node(e, n->loc, c, &s->kid[0])))
+        (!eval_scalar(e, KID(n, ROLE, cond), &c) || !condition(e, n->loc, c, &s->kid[0])))
         return false;
     if (!arm(e, n->kid[n->nkid - 1], &s->kid[n->nkid - 1], n->loc)) return false;
     eval_emit(e, s);

@@ -315,7 +315,8 @@ static bool instantiate(Eval *e, const Instantiation *s, const Epilogue *ep, int
     ok = ok && run_part(e, s->body, true) && bind_results(e, loc, s->results, ep, nresult) &&
          run_part(e, s->body, false);
     if (stmts) close_stage(e, stmts, s->body->loc);
-    ok = ok && finish_rows(e, loc, s->results);
+    // What only the whole kernel shows: an operation that a type lacks, memory used out of its scope.
+    ok = ok && finish_rows(e, loc, s->results) && kernel_verify(k, e->diag);
     e->env = env;
     e->out = NULL;
     e->stage = NULL;

@@ -219,11 +219,103 @@ static void test_diagnostics_are_exact(void **state)
     check_folder(true);
 }
 
+// ---- which diagnostics have a case
+
+// Messages of the evaluator that no case shows. The number may only shrink.
+enum { WITHOUT_CASE = 22 };
+
+// Whether `text` has the literal parts of a format in their order.
+static bool shows(const char *text, const char *format, size_t size)
+{
+    char part[256];
+    size_t n = 0;
+    for (size_t i = 0; i <= size; i++) {
+        bool escape = i + 1 < size && format[i] == '\\', ends = i == size || format[i] == '%';
+        if (!ends && n + 1 < sizeof part) {
+            part[n++] = escape ? format[++i] : format[i];
+            continue;
+        }
+        part[n] = 0;
+        const char *at = strstr(text, part);
+        if (!at) return false;
+        text = at + n;
+        n = 0;
+        while (i < size && !strchr("sdc", format[i])) i++; // of %s, %d, %lld
+    }
+    return true;
+}
+
+// The string literals that follow one another at s, joined, or NULL.
+static char *literal(Arena *a, const char *s)
+{
+    Buf b;
+    buf_init(&b, a);
+    while (*s == '"') {
+        const char *end = s + 1;
+        while (*end != '"' || end[-1] == '\\') end++;
+        buf_append(&b, s + 1, (size_t)(end - s - 1));
+        s = end + 1;
+        while (*s == ' ' || *s == '\n') s++;
+    }
+    return b.size ? b.text : NULL;
+}
+
+static int count_untested(Arena *a, const char *path, const char *errors)
+{
+    char *text;
+    size_t size;
+    int n = 0;
+    const char *why = file_read(a, path, &text, &size);
+    if (why) fail_msg("%s", why);
+    for (const char *s = text; (s = strstr(s, "eval_fail(e, "));) {
+        const char *end = strchr(s, ';'), *quote = strchr(s, '"');
+        s++;
+        char *format = quote && quote < end ? literal(a, quote) : NULL;
+        if (!format || strlen(format) < 4) continue;
+        bool shown = false;
+        for (const char *line = errors; line && !shown; line = strchr(line + 1, '\n')) {
+            const char *stop = strchr(line + 1, '\n');
+            char *one = arena_strndup(a, line, stop ? (size_t)(stop - line) : strlen(line));
+            shown = strstr(one, "error: ") && shows(one, format, strlen(format));
+        }
+        if (!shown) printf("# no case: %s: %s\n", path, format);
+        n += !shown;
+    }
+    return n;
+}
+
+static void test_messages_have_cases(void **state)
+{
+    (void)state;
+    Arena a = {0};
+    Buf errors;
+    buf_init(&errors, &a);
+    char **names;
+    int n, untested = 0;
+    assert_null(dir_list(&a, FOLDER, &names, &n));
+    for (int i = 0; i < n; i++) {
+        char *text;
+        size_t size;
+        if (!strstr(names[i], ".err")) continue;
+        assert_null(file_read(&a, path_join(&a, FOLDER, names[i]), &text, &size));
+        buf_append(&errors, text, size);
+    }
+    assert_null(dir_list(&a, "src/lang", &names, &n));
+    for (int i = 0; i < n; i++) {
+        bool is = !strncmp(names[i], "eval_", 5) || !strncmp(names[i], "builtin", 7);
+        if ((is || !strcmp(names[i], "instantiate.c")) && strstr(names[i], ".c"))
+            untested += count_untested(&a, path_join(&a, "src/lang", names[i]), buf_text(&errors));
+    }
+    if (untested > WITHOUT_CASE) fail_msg("%d messages have no case", untested);
+    arena_free(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kernels_are_exact),
         cmocka_unit_test(test_diagnostics_are_exact),
+        cmocka_unit_test(test_messages_have_cases),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
