@@ -269,7 +269,7 @@ static int phase_of(const Fuser *f, const GraphNode *n)
 {
     if (n->op->view) return -1;
     if (n->op->class == OPCLASS_POINTWISE) return 2;
-    if (n->op->class == OPCLASS_MAP && !has_template(f, n)) return 1;
+    if (n->op->class == OPCLASS_MAP && (n->op->moves || !has_template(f, n))) return 1;
     return 0;
 }
 
