@@ -58,7 +58,8 @@ static const char *find_cases(Arena *a, const SuiteOptions *o, const char *folde
 
 static int run_job(void *user, int job, Buf *out)
 {
-    static const char letters[] = {[SUITE_PASSED] = 'P', [SUITE_FAILED] = 'F', [SUITE_SKIPPED] = 'S'};
+    static const char letters[] = {
+        [SUITE_PASSED] = 'P', [SUITE_FAILED] = 'F', [SUITE_SKIPPED] = 'S'};
     Suite *s = user;
     Arena arena = {0};
     SuiteCase k = s->cases->at[job];
@@ -88,8 +89,9 @@ static void read_result(Arena *a, const SuiteOptions *o, const JobResult *r, Sui
     if (r->timed_out) {
         k->reason = arena_printf(a, "did not end within %d s", limit_ms / 1000);
     } else if (r->exit_status || !*text) {
-        k->reason = r->exit_status > 128 ? arena_printf(a, "killed by signal %d", r->exit_status - 128)
-                                         : arena_printf(a, "ended with status %d", r->exit_status);
+        k->reason = r->exit_status > 128
+                        ? arena_printf(a, "killed by signal %d", r->exit_status - 128)
+                        : arena_printf(a, "ended with status %d", r->exit_status);
     } else {
         char verdict = *take_line(&text);
         k->verdict = verdict == 'P' ? SUITE_PASSED : verdict == 'S' ? SUITE_SKIPPED : SUITE_FAILED;
@@ -125,7 +127,9 @@ heald_status suite_run(heald_context *c, Arena *a, int nfolder, const char *cons
     for (int i = 0; i < nfolder && !why; i++) why = find_cases(a, o, folder[i], 0, out);
     if (status || why) return status ? status : error_set(&c->error, HEALD_IO, "%s", why);
     Suite s = {.context = c, .arena = a, .o = o, .cases = out};
-    JobOptions jobs = {.nworker = o->nworker, .limit_ms = o->limit_ms, .done = one_done,
+    JobOptions jobs = {.nworker = o->nworker,
+                       .limit_ms = o->limit_ms,
+                       .done = one_done,
                        .memory_bytes = case_memory_bytes};
     if (!jobs.nworker) jobs.nworker = (int)min_i64(cpu_count(), MAX_WORKERS);
     if (!jobs.limit_ms) jobs.limit_ms = DEFAULT_LIMIT_MS;

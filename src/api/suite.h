@@ -20,18 +20,18 @@ typedef struct SuiteCase {
 typedef VEC(SuiteCase) SuiteCases;
 
 typedef struct SuiteOptions {
-    int nworker;    // 0: cores, but at most 2
-    int limit_ms;   // of a case; 0: 60 s
-    double rtol;    // 0: 1e-3
-    double atol;    // 0: 1e-7
+    int nworker;      // 0: cores, but at most 2
+    int limit_ms;     // of a case; 0: 60 s
+    double rtol;      // 0: 1e-3
+    double atol;      // 0: 1e-7
     const char *only; // cases whose name contains it; NULL: all
     void (*done)(void *user, int ndone, int ntotal, const SuiteCase *last); // may be NULL
     void *user;
 } SuiteOptions;
 
 // Runs the cases below the folders, in order of name; cases are in `a`. A folder that is itself a
-// case is one. The context is used as it is, so nothing else may run in it, and the caller's process
-// must have no other threads. Not HEALD_OK, with the message in c->error: nothing was run.
+// case is one. The context is used as it is, so nothing else may run in it, and the caller's
+// process must have no other threads. Not HEALD_OK, with the message in c->error: nothing was run.
 heald_status suite_run(heald_context *c, Arena *a, int nfolder, const char *const *folder,
                        const SuiteOptions *o, SuiteCases *out);
 

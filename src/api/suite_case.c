@@ -90,7 +90,8 @@ static Graph *specialise(Case *c)
             if (!wanted[i] || data[i]) continue;
             more = true;
             data[i] = c->given[i]->data;
-            buf_printf(&note, "%s'%s'", note.size ? ", " : "specialised on ", g->inputs.at[i]->name);
+            buf_printf(&note, "%s'%s'", note.size ? ", " : "specialised on ",
+                       g->inputs.at[i]->name);
         }
         if (more) continue;
         c->k->note = buf_text(&note);
@@ -114,13 +115,15 @@ static bool compare(Case *c, int output, const heald_tensor *got)
     }
     Tolerance t = {c->rtol, c->atol, NULL};
     if (!dtype_is_float(want->dtype) && !bits) t = (Tolerance){0}; // the bits were once truncated
-    Difference d = compare_close(bits ? DT_U16 : got->dtype, got->data, want->dtype, want->data, got->nelem, &t);
+    Difference d = compare_close(bits ? DT_U16 : got->dtype, got->data, want->dtype, want->data,
+                                 got->nelem, &t);
     if (!d.nbad) return true;
-    return fail(c, arena_printf(c->arena,
-                                "output '%s' %s: %lld of %lld elements differ, element %lld is %.9g, "
-                                "wanted %.9g",
-                                name, shape(c, got->dtype, got->rank, got->dims), (long long)d.nbad,
-                                (long long)got->nelem, (long long)d.first, d.got, d.want));
+    return fail(c,
+                arena_printf(c->arena,
+                             "output '%s' %s: %lld of %lld elements differ, element %lld is %.9g, "
+                             "wanted %.9g",
+                             name, shape(c, got->dtype, got->rank, got->dims), (long long)d.nbad,
+                             (long long)got->nelem, (long long)d.first, d.got, d.want));
 }
 
 static heald_status make_tensors(Case *c, int n, HostTensor *const *from, heald_tensor **to)

@@ -8,10 +8,10 @@ enum { ONNX_STRING = 8 };
 
 // Operators whose values are no tensors of numbers.
 static const char *const no_tensors[] = {
-    "ConcatFromSequence", "ImageDecoder",   "Optional",       "OptionalGetElement",
-    "OptionalHasElement", "RegexFullMatch", "SequenceAt",     "SequenceConstruct",
-    "SequenceEmpty",      "SequenceErase",  "SequenceInsert", "SequenceLength",
-    "SequenceMap",        "SplitToSequence", "StringConcat",  "StringNormalizer",
+    "ConcatFromSequence", "ImageDecoder",    "Optional",       "OptionalGetElement",
+    "OptionalHasElement", "RegexFullMatch",  "SequenceAt",     "SequenceConstruct",
+    "SequenceEmpty",      "SequenceErase",   "SequenceInsert", "SequenceLength",
+    "SequenceMap",        "SplitToSequence", "StringConcat",   "StringNormalizer",
     "StringSplit",        "TfIdfVectorizer",
 };
 

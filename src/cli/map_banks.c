@@ -53,7 +53,8 @@ static int walk(const Layout *l, int64_t volume, int fast, int bytes)
     return most;
 }
 
-// The address of the 16 bytes that start at the element, or -1 if they are not contiguous and aligned.
+// The address of the 16 bytes that start at the element, or -1 if they are not contiguous and
+// aligned.
 static int64_t row_address(const Layout *l, const int64_t *first, int bytes)
 {
     int64_t index[LAYOUT_MAX_RANK];

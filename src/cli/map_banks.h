@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bank conflicts of a layout in the shared memory of a GPU: 32 banks of 4 bytes, 128 bytes at a time.
+// Bank conflicts of a layout in the shared memory of a GPU: 32 banks of 4 bytes, 128 bytes at a
+// time.
 #ifndef HEALD_CLI_MAP_BANKS_H
 #define HEALD_CLI_MAP_BANKS_H
 

@@ -105,8 +105,8 @@ static int tint_of(const Grid *g, const MapCell *cell)
     return tints[(n + n / (int64_t)COUNT(tints) * 5) % (int64_t)COUNT(tints)];
 }
 
-// The cell's text, right-aligned after a gap; tinted cells touch, so that one worker's tasks are one
-// patch.
+// The cell's text, right-aligned after a gap; tinted cells touch, so that one worker's tasks are
+// one patch.
 static void put_cell(const Grid *g, const MapCell *cell)
 {
     char text[64];

@@ -11,7 +11,8 @@ void map_draw_mapping(const Mapping *m, Buf *out, const MapDrawOptions *o);
 void map_draw_layout(const Layout *l, Buf *out, const MapDrawOptions *o);
 
 // Shared with the SVG drawings.
-// "auto_map(8, 32; 64) = repeat(4, 1) * spatial(2, 32)": the title given, and the text if it says more.
+// "auto_map(8, 32; 64) = repeat(4, 1) * spatial(2, 32)": the title given, and the text if it says
+// more.
 const char *map_draw_mapping_title(const Mapping *m, const MapDrawOptions *o, Arena *a);
 const char *map_draw_layout_title(const Layout *l, const MapDrawOptions *o, Arena *a);
 void map_draw_shape(int rank, const int64_t *shape, Buf *out); // "(8, 4)"

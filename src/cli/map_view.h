@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a drawing of a task mapping or layout shows, apart from how: planes of cells, cut to a window.
-// The last dimension runs along a row, the one before down a column, the others number the planes;
-// a single dimension is folded into rows.
+// What a drawing of a task mapping or layout shows, apart from how: planes of cells, cut to a
+// window. The last dimension runs along a row, the one before down a column, the others number the
+// planes; a single dimension is folded into rows.
 #ifndef HEALD_CLI_MAP_VIEW_H
 #define HEALD_CLI_MAP_VIEW_H
 
