@@ -2,6 +2,7 @@
 // heald kernel build, source and run.
 #include "base/os.h"
 #include "cli/kernel_job.h"
+#include "codegen/cuda.h"
 #include "frontends/tensor_file.h"
 #include "ir/interp.h"
 
@@ -45,17 +46,30 @@ int cmd_kernel_build(Cli *c)
 
 // ---- source
 
-enum { SOURCE_IR, SOURCE_LOWERED, SOURCE_C };
+enum { SOURCE_IR, SOURCE_LOWERED, SOURCE_C, SOURCE_CUDA };
 
 static int source_stage(KernelJob *j)
 {
-    static const char *const names[] = {"ir", "lowered", "c"};
+    static const char *const names[] = {"ir", "lowered", "c", "cuda"};
     const char *wanted = cli_text(j->cli, OPT_STAGE);
     for (int i = 0; i < (int)COUNT(names); i++)
         if (!strcmp(wanted, names[i])) return i;
     error_set(&j->context->error, HEALD_INVALID_ARGUMENT,
-              "--stage %s: the stages are ir, lowered and c", wanted);
+              "--stage %s: the stages are ir, lowered, c and cuda", wanted);
     return -1;
+}
+
+// The text of the compiler's language, for which the kernel must be made.
+static heald_status print_source(KernelJob *j, const ScriptKernel *k, int stage, Buf *out)
+{
+    heald_context *c = j->context;
+    bool cuda = k->kernel->target.kind == TARGET_CUDA;
+    if (cuda != (stage == SOURCE_CUDA)) {
+        return error_set(&c->error, HEALD_INVALID_ARGUMENT, "kernel %s is for %s: use --stage %s",
+                         k->decl->u.sym, cuda ? "CUDA" : "CPUs", cuda ? "cuda" : "c");
+    }
+    bool ok = (cuda ? codegen_cuda : codegen_c)(k->kernel, NULL, out, &c->diag);
+    return ok ? HEALD_OK : HEALD_DIAGNOSTIC;
 }
 
 static bool is_pass(const char *name)
@@ -81,18 +95,14 @@ static heald_status source_body(KernelJob *j)
     buf_init(&out, j->arena);
     PassOptions o = {.verify = true, .print_after = after, .printed = &out};
     if (after && strcmp(after, "all")) o.stop_after = after;
-    if ((after || stage != SOURCE_IR) && !passes_run(k->kernel, &o, &c->diag))
-        return HEALD_DIAGNOSTIC;
-    if (!after && stage == SOURCE_C) {
-        if (k->kernel->target.kind == TARGET_CUDA) {
-            return error_set(&c->error, HEALD_UNSUPPORTED,
-                             "kernel %s is for CUDA: this version prints C for CPUs only",
-                             k->decl->u.sym);
-        }
-        if (!codegen_c(k->kernel, NULL, &out, &c->diag)) return HEALD_DIAGNOSTIC;
-    } else if (!after) {
-        kernel_print(k->kernel, &out);
+    if (after || stage != SOURCE_IR) {
+        if (k->kernel->target.kind == TARGET_CUDA) cuda_bound_dims(k->kernel);
+        if (!passes_run(k->kernel, &o, &c->diag)) return HEALD_DIAGNOSTIC;
     }
+    heald_status s = HEALD_OK;
+    if (!after && stage >= SOURCE_C) s = print_source(j, k, stage, &out);
+    else if (!after) kernel_print(k->kernel, &out);
+    if (s) return s;
     fputs(buf_text(&out), stdout);
     return HEALD_OK;
 }

@@ -374,7 +374,7 @@ static heald_status check_kernel(KernelJob *j, const Node *decl, Counts *all)
         if (!s && i + 1 < ncase) diag_clear(&j->context->diag);
     }
     if (s) return s;
-    if (n.skipped == ncase) { // the last attempt's diagnostics are still there
+    if (n.skipped == ncase && j->kernels.n == 1) { // the last diagnostics are still there
         diag_note(&j->context->diag, decl->loc, "--shape and --attr say what it is made for");
         return HEALD_DIAGNOSTIC;
     }

@@ -27,6 +27,11 @@ try "source --print-after=all" 0 kernel source $good --kernel scaled --print-aft
 try "an unknown pass" 2 kernel source $good --kernel scaled --print-after weave
 err "the pass is named" 'weave'
 try "an unknown stage" 2 kernel source $good --kernel scaled --stage ptx
+try "a kernel for CUDA" 0 kernel source lib/kernels/cuda/copy.hd --stage cuda
+out "it is CUDA C" '__global__'
+try "a kernel for CUDA as C" 2 kernel source lib/kernels/cuda/copy.hd
+err "the right stage is told" 'use --stage cuda'
+try "a kernel for CUDA by the interpreter" 0 kernel check lib/kernels/cuda/copy.hd --shape s=3x5
 try "several kernels" 2 kernel source $good
 err "they are listed" 'twice_rows, scaled'
 try "an unknown kernel" 2 kernel source $good --kernel none
