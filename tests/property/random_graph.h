@@ -67,7 +67,7 @@ int rg_between(RgRandom *r, int lo, int hi); // both included
 bool rg_chance(RgRandom *r, int percent);
 
 // The graph number `index` of a seed: the same for the same library. Its name begins with r if it is
-// made of the left sides of rules, else with g.
+// made of the left sides of rules, p if no rules are to be applied, else g.
 RandomGraph *rg_make(RgWorld *w, Arena *a, uint64_t seed, int index);
 // Types and extents of all nodes' results from the inputs'. False where an op does not accept them.
 bool rg_infer(RandomGraph *g);
@@ -108,7 +108,7 @@ typedef struct RgRun {
     RgWorld *world;
     const char *text, *name;
     Graph *graph;
-    Graph *plain; // of a graph whose name begins with r: without rules and constants
+    Graph *plain; // of a graph whose name begins with r or p: without rules and constants
     CompiledModel *model[RG_WAYS];
     void **input;      // by input of the graph: its elements
     void **output[RG_WAYS];

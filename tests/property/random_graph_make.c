@@ -237,11 +237,11 @@ static void choose_outputs(Maker *m)
 }
 
 // A graph of the left sides of rules alone, so that what rules make of it can be held against it.
-static RandomGraph *by_rules(Maker *m, int index)
+static RandomGraph *by_rules(Maker *m)
 {
     RandomGraph *g = m->g;
     const Library *l = &g->world->library;
-    g->name = arena_printf(g->arena, "r%s_%d", g->name + 1, index);
+    g->name = arena_printf(g->arena, "r%s", g->name + 1);
     if (!dtype_is_float(m->main)) m->main = DT_F32;
     m->special = false;
     m->constants = rg_chance(&m->random, 70) ? 95 : 30;
@@ -257,7 +257,7 @@ RandomGraph *rg_make(RgWorld *w, Arena *a, uint64_t seed, int index)
     RandomGraph *g = NEW(a, RandomGraph);
     g->arena = a;
     g->world = w;
-    g->name = arena_printf(a, "g_%llu_%d", (unsigned long long)seed, index);
+    g->name = arena_printf(a, "%c_%llu_%d", index % 3 == 1 ? 'p' : 'g', (unsigned long long)seed, index);
     Maker m = {.g = g, .random = {seed * 1000003u + (uint64_t)index}, .constants = 25};
     static const int64_t extents[] = {1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 16, 17, 33};
     static const DType types[] = {DT_F32, DT_F32, DT_F32, DT_F32, DT_F64, DT_F64,
@@ -266,7 +266,7 @@ RandomGraph *rg_make(RgWorld *w, Arena *a, uint64_t seed, int index)
     if (rg_chance(&m.random, 4)) m.extents[0] = 0;
     m.main = types[rg_below(&m.random, (int)COUNT(types))];
     m.special = rg_chance(&m.random, 15);
-    if (w->library.rules.n && rg_chance(&m.random, 12)) return by_rules(&m, index);
+    if (w->library.rules.n && rg_chance(&m.random, 12)) return by_rules(&m);
     int want = rg_chance(&m.random, 20) ? rg_between(&m.random, 8, 14) : rg_between(&m.random, 1, 7);
     for (int i = 0; i < 20 * want && g->nodes.n < want; i++) {
         const Node *op = any_op(&m);

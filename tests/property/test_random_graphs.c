@@ -123,6 +123,7 @@ static bool run_many(RgWorld *w, const Options *o)
     for (int k = 0; o->statistics && k < w->library.ops.n && k < 512; k++)
         printf("# %-24s %5d made, %5d ran\n", (Sym)w->library.ops.entry[k].key, t->used[k], t->kept[k]);
     bool ok = t->failed == 0;
+    if (o->statistics) printf("# %zu bytes in the world\n", w->arena.total_bytes);
     printf("%s - seed %llu: %d graphs, %d nodes, %d refused by the reference, %d failed, %.1f s\n",
            ok ? "ok" : "not ok", (unsigned long long)o->seed, t->graphs, t->nodes, t->rejected, t->failed,
            (double)(clock_ns() - start) / 1e9);
