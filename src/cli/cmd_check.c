@@ -139,13 +139,16 @@ static void show_case(void *user, int ndone, int ntotal, const SuiteCase *last)
     progress_show(user, ndone, ntotal, last->name);
 }
 
+typedef struct SuiteRun {
+    Cli *cli;
+    SuiteOptions options;
+} SuiteRun;
+
 static heald_status suite_body(heald_context *x, Arena *a, void *user)
 {
-    Cli *c = user;
-    SuiteOptions o = {.only = cli_text(c, OPT_ONLY), .done = show_case, .user = c};
-    if ((cli_has(c, OPT_RTOL) && !cli_double(c, OPT_RTOL, &o.rtol)) ||
-        (cli_has(c, OPT_ATOL) && !cli_double(c, OPT_ATOL, &o.atol)))
-        return error_set(&x->error, HEALD_INVALID_ARGUMENT, "nothing was run");
+    SuiteRun *run = user;
+    Cli *c = run->cli;
+    SuiteOptions o = run->options;
     o.nworker = x->options.threads;
     SuiteCases cases = {0};
     heald_status s =
@@ -164,8 +167,11 @@ static heald_status suite_body(heald_context *x, Arena *a, void *user)
 static int check_suite(Cli *c)
 {
     if (c->noperand) return cli_error(c, "--suite takes the place of MODEL");
-    if (!cli_context(c)) return EXIT_ERROR;
-    heald_status s = context_call(c->context, suite_body, c);
+    SuiteRun run = {c, {.only = cli_text(c, OPT_ONLY), .done = show_case, .user = c}};
+    if ((cli_has(c, OPT_RTOL) && !cli_double(c, OPT_RTOL, &run.options.rtol)) ||
+        (cli_has(c, OPT_ATOL) && !cli_double(c, OPT_ATOL, &run.options.atol)) || !cli_context(c))
+        return EXIT_ERROR;
+    heald_status s = context_call(c->context, suite_body, &run);
     if (s == HEALD_CHECK_FAILED) return EXIT_CHECK_FAILED;
     return s ? cli_context_error(c) : EXIT_DONE;
 }

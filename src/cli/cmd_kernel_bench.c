@@ -6,6 +6,7 @@
 #include "judge/timing.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 // What the op asks for is the work; a kernel without an op is taken by its word.
 static Work work_of(KernelJob *j, const ScriptKernel *k)
@@ -68,12 +69,15 @@ static void print_result(KernelJob *j, const ScriptKernel *k, const Work *w, con
            limit(w, c, s));
 }
 
+// --repeat, already checked; 0: not given.
+static int samples(const Cli *c)
+{
+    return cli_has(c, OPT_REPEAT) ? atoi(cli_text(c, OPT_REPEAT)) : 0;
+}
+
 static heald_status bench_body(KernelJob *j)
 {
     heald_context *c = j->context;
-    int64_t nsample = 0;
-    if (cli_has(j->cli, OPT_REPEAT) && !cli_int(j->cli, OPT_REPEAT, 1, 1000, &nsample))
-        return error_set(&c->error, HEALD_INVALID_ARGUMENT, "nothing was measured");
     if (c->interpret) {
         return error_set(&c->error, HEALD_UNSUPPORTED,
                          "--target interp: the interpreter's time means nothing");
@@ -93,7 +97,7 @@ static heald_status bench_body(KernelJob *j)
     if (s) return s;
     s = ceilings_get(context_cache_dir(c, j->arena), c->names, &c->target, &builder, c->device,
                      j->arena, &ceilings, &c->diag, &c->error);
-    TimingOptions o = {.rotate_bytes = 2 * c->target.l3_bytes, .nsample = (int)nsample};
+    TimingOptions o = {.rotate_bytes = 2 * c->target.l3_bytes, .nsample = samples(j->cli)};
     if (!s) s = time_kernel(c->device, &b->runtime, k->dims, d.at, d.bytes, &o, &t, &c->error);
     kernel_release(b);
     if (!s) print_result(j, k, &work, &t, &ceilings);
@@ -103,5 +107,7 @@ static heald_status bench_body(KernelJob *j)
 int cmd_kernel_bench(Cli *c)
 {
     static const ScriptExtents extents = {1, {1000}, 2, 0};
+    int64_t n;
+    if (cli_has(c, OPT_REPEAT) && !cli_int(c, OPT_REPEAT, 1, 1000, &n)) return EXIT_ERROR;
     return kernel_command(c, true, &extents, bench_body);
 }

@@ -179,17 +179,40 @@ static heald_status read_input(KernelJob *j, const ScriptParam *p, const char *p
     return HEALD_OK;
 }
 
+// A kernel of the host with known extents. Much data is not for the interpreter.
+static heald_status compute(KernelJob *j, Kernel *k, const char *op, void *const *data,
+                            int64_t nelem)
+{
+    enum { INTERPRETED = 1 << 16 };
+    heald_context *c = j->context;
+    if (c->interpret || nelem <= INTERPRETED) {
+        return interp_run(k, data, NULL, &(InterpOptions){0}, &c->diag) ? HEALD_OK
+                                                                        : HEALD_DIAGNOSTIC;
+    }
+    Builder b;
+    BuiltKernel *built;
+    heald_status s = context_builder(c, &b);
+    if (!s) s = context_device(c);
+    if (!s) s = kernel_build(&b, j->arena, k, op, &built, &c->diag, &c->error);
+    if (s) return s;
+    s = launch_kernel(c->device, &built->runtime, data, NULL, &c->error);
+    kernel_release(built);
+    return s;
+}
+
 // Packed parameters are computed from those that they hold.
 static heald_status pack_inputs(KernelJob *j, const ScriptKernel *k, KernelData *d)
 {
     heald_context *c = j->context;
-    for (int i = k->ninput; i < k->nparam && k->param[i].pack; i++) {
+    heald_status s = HEALD_OK;
+    for (int i = k->ninput; !s && i < k->nparam && k->param[i].pack; i++) {
+        const ScriptParam *p = &k->param[i];
         Kernel *pack = script_packing(k, i, j->arena, &c->library, &c->target, &c->diag);
-        void *const data[] = {d->at[k->param[i].packed_from], d->at[i]};
-        if (!pack || !interp_run(pack, data, NULL, &(InterpOptions){0}, &c->diag))
-            return HEALD_DIAGNOSTIC;
+        if (!pack) return HEALD_DIAGNOSTIC;
+        void *const data[] = {d->at[p->packed_from], d->at[i]};
+        s = compute(j, pack, p->pack->op->u.sym, data, d->nelem[i]);
     }
-    return HEALD_OK;
+    return s;
 }
 
 heald_status kernel_data_fill(KernelJob *j, const ScriptKernel *k, KernelData *d, bool special)
@@ -199,9 +222,12 @@ heald_status kernel_data_fill(KernelJob *j, const ScriptKernel *k, KernelData *d
     for (int i = 0; i < k->ninput; i++)
         random_fill(&r, k->param[i].type, d->at[i], d->nelem[i], special);
     for (int f = 0; f < o->all[OPT_INPUT].n; f++) {
-        const char *name, *path;
-        if (!cli_pair(j->cli, OPT_INPUT, o->all[OPT_INPUT].at[f], &name, &path))
-            return error_set(&j->context->error, HEALD_INVALID_ARGUMENT, "--input cannot be read");
+        const char *text = o->all[OPT_INPUT].at[f], *path = strchr(text, '=');
+        if (!path) {
+            return error_set(&j->context->error, HEALD_INVALID_ARGUMENT,
+                             "--input %s: NAME=FILE is needed", text);
+        }
+        const char *name = arena_strndup(j->arena, text, (size_t)(path++ - text));
         int i = 0;
         while (i < k->ninput && strcmp(k->param[i].name, name)) i++;
         if (i == k->ninput) {
