@@ -197,6 +197,12 @@ static bool allow_prologue(const Fuser *f, const Group *p, const GraphNode *n, c
     if (n->op->class == OPCLASS_SERIAL || n->op->class == OPCLASS_REDUCTION) return false;
     if (p->anchor->op->class == OPCLASS_SERIAL) return false;
     bool many = reader->op->nparam < reader->ninput; // of a variadic op, each element is asked for
+    // Windows read an element many times, each time from far away.
+    for (int i = 0; reader == p->anchor && i < reader->ninput; i++)
+        if (reader->input[i] == v && access_of(reader, i) == ACCESS_REDUCE &&
+            reader->op->windows[min_i64(i, reader->op->nparam - 1)]) {
+            return false;
+        }
     if (has_template(f, p->anchor)) return n->op->moves && n->op->bijective && !n->op->view;
     if (p->anchor->op->class == OPCLASS_REDUCTION) return n->op->moves && !n->op->view;
     if (n->op->view) return reader->op->class == OPCLASS_MAP;

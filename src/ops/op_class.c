@@ -41,6 +41,13 @@ static bool is_broadcast(Node *part)
     return part->kind == N_SPREAD && KID(part, SPREAD, pack)->kind == N_BNOT;
 }
 
+// A name, a pack, or a pack with one axis replaced.
+static bool is_plain(const Node *part)
+{
+    if (part->kind == N_SPREAD || part->kind == N_BNOT) return is_plain(part->kid[0]);
+    return part->kind == N_NAME || part->kind == N_AT;
+}
+
 static OpAccess access_of(const Scan *s, Node *index)
 {
     if (s->inner) return ACCESS_REDUCE;
@@ -97,6 +104,8 @@ static void scan_index(Scan *s, Node *n)
         scan(s, base);
     } else {
         note(s, p, access_of(s, n));
+        for (int i = 0; i < NREST(n); i++)
+            if (!is_plain(REST(n)[i])) s->info->windows[p] = true;
     }
     bool computes = s->computes, costly = s->costly;
     for (int i = 0; i < NREST(n); i++) scan(s, REST(n)[i]);
@@ -257,6 +266,7 @@ void op_classify(Arena *a, const Node *decl, OpInfo *info)
     Node *op = (Node *)decl, *params = KID(op, OP, params);
     *info = (OpInfo){.decl = decl, .nparam = NREST(params)};
     info->access = NEW_ARRAY(a, OpAccess, info->nparam);
+    info->windows = NEW_ARRAY(a, bool, info->nparam);
     info->view = has_clause(decl, "class", "view");
     info->bijective = info->view || has_clause(decl, "bijective", NULL);
     if (decl->sub == OP_SERIAL) {

@@ -38,6 +38,7 @@ typedef struct OpInfo {
     bool costly;    // an element of the result costs much more than a load, as exp does
     int nparam;
     OpAccess *access; // (nparam)
+    bool *windows;    // (nparam) axes are read at computed places, as of overlapping windows
 } OpInfo;
 
 // One way to read an ONNX operator: inputs by position are parameters or attributes of `decl`.

@@ -123,6 +123,9 @@ static void test_prologues(void **state)
            "[transpose]matmul(add)");
     expect("graph g(x: f32[4, 8], z: f32[4, 8]) -> (y) { y = concat(relu(x), z; axis = 0); }",
            "[relu]concat");
+    // A convolution would read it at every place of its window.
+    expect("graph g(x: f32[6, 6, 8, 1], w: f32[8, 8, 3, 3]) -> (y) { y = conv(transpose(x; perm = (3, 2, 0, 1)), w); }",
+           "transpose, conv");
     // What two read is computed once.
     expect("graph g(a: f32[8, 4], b: f32[8, 4]) -> (y, z) { let t = transpose(a); y = matmul(t, b); z = t; }",
            "transpose, matmul");

@@ -251,6 +251,12 @@ static const Row rows[] = {
     {"burn_mnist interpreted",     "burn_mnist",          true,     true},
     {"burn_mnist",                 "burn_mnist",          false,    true},
     {"super_resolution_10",        "super_resolution_10", false,    true},
+    {"mnist_quantized",            "mnist_quantized",     false,    true},
+    {"dtln_1",                     "dtln_1",              false,    true},
+    {"tract_bidi_lstm",            "tract_bidi_lstm",     false,    true},
+    {"silero_vad_16k_op15",        "silero_vad_16k_op15", false,    true},
+    {"dnsmos_v8",                  "dnsmos_v8",           false,    true},
+    {"yunet_n",                    "yunet_n",             false,    true},
 };
 
 static void row(void **state)
