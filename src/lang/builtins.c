@@ -41,8 +41,14 @@ static const struct BuiltinRow {
 
 static const struct BuiltinRow *find(const char *name)
 {
-    for (size_t i = 0; i < COUNT(builtins); i++)
-        if (strcmp(builtins[i].name, name) == 0) return &builtins[i];
+    size_t lo = 0, hi = COUNT(builtins); // the rows are in alphabetical order
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+        int c = strcmp(builtins[mid].name, name);
+        if (c == 0) return &builtins[mid];
+        if (c < 0) lo = mid + 1;
+        else hi = mid;
+    }
     return NULL;
 }
 

@@ -335,7 +335,7 @@ bool eval_binary(Eval *e, Loc loc, NodeKind op, Value a, Value b, Value *out)
     bool compares =
         op == N_EQ || op == N_NE || op == N_LT || op == N_LE || op == N_GT || op == N_GE;
     bool bits = op == N_BAND || op == N_BOR || op == N_BXOR || op == N_SHL || op == N_SHR;
-    if (t == DT_BOOL && !compares && !bits)
+    if (t == DT_BOOL && !compares && (!bits || op == N_SHL || op == N_SHR))
         return eval_fail(e, loc, "%s is not defined on bools", node_info[op].spelling);
     if (bits && dtype_is_float(t))
         return eval_fail(e, loc, "%s is not defined on %s", node_info[op].spelling, dtypes[t].name);
@@ -370,7 +370,7 @@ bool eval_unary(Eval *e, Loc loc, NodeKind op, Value a, Value *out)
     Node *x;
     if (!eval_node(e, loc, a, &x)) return false;
     bool ok = op == N_NOT    ? x->type == DT_BOOL
-              : op == N_BNOT ? !dtype_is_float((DType)x->type)
+              : op == N_BNOT ? dtype_is_int((DType)x->type)
                              : x->type != DT_BOOL;
     if (!ok)
         return eval_fail(e, loc, "%s is not defined on %s", node_info[op].spelling,

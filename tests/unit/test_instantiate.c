@@ -310,12 +310,134 @@ static void test_messages_have_cases(void **state)
     arena_free(&a);
 }
 
+// ---- tables and spaces
+
+// Found by halving, so each row is found only if they are in order.
+static void test_builtins_are_in_order(void **state)
+{
+    (void)state;
+#define BUILTIN(name, least, most, meaning) assert_true(builtin_exists(#name));
+#include "lang/builtins.def"
+#undef BUILTIN
+}
+
+static const char *choices_text(Texts *t, const Choices *c, int n)
+{
+    Buf b;
+    buf_init(&b, &t->arena);
+    for (int i = 0; i < n; i++) {
+        choices_print(&c[i], &b);
+        buf_putc(&b, '\n');
+    }
+    return buf_text(&b);
+}
+
+static Texts *parsed(const char *text)
+{
+    static Texts t;
+    t = (Texts){0};
+    t.sources.arena = &t.arena;
+    diag_init(&t.diag, &t.arena, &t.sources);
+    library_init(&t.lib, &t.arena, interner_new(&t.arena), &t.sources);
+    Source *s = sources_add(&t.sources, "a.hd", text, strlen(text));
+    Node *file = parse_file(&t.arena, t.lib.names, s, &t.diag);
+    if (!file || !library_add(&t.lib, file, &t.diag)) fail_msg("%s", messages(&t));
+    return &t;
+}
+
+static Node *first_kernel(Texts *t)
+{
+    return t->lib.kernels.entry[0].value;
+}
+
+static void test_levels_of_choices(void **state)
+{
+    static const char *const want[] = {
+        "warps = (4, 2), bk = 8\n",
+        "warps = (4, 2), bk = 8\nwarps = (4, 2), bk = 16\nwarps = (2, 2), bk = 8\n"
+        "warps = (2, 2), bk = 16\n",
+        "warps = (4, 2), bk = 8\nwarps = (4, 2), bk = 16\nwarps = (4, 2), bk = 4\n"
+        "warps = (2, 2), bk = 8\nwarps = (2, 2), bk = 16\nwarps = (2, 2), bk = 4\n",
+    };
+    (void)state;
+    Texts *t = parsed("kernel k(a: f32[n]) -> (c: f32[n]) on cpu {\n"
+                      "    tune { warps: (4, 2) | (2, 2), (4, 2); bk: 8 | 16 | 4, 8; }\n"
+                      "    require bk != 16, \"bk is {bk}\";\n    c[0] = a[0];\n}\n");
+    Target target = case_target(first_kernel(t));
+    for (int level = 0; level < 3; level++) {
+        Instance *in = instance_new(&t->arena, &t->lib, &target, &t->diag);
+        Choices *c;
+        int n;
+        assert_true(kernel_choices(in, first_kernel(t), level, &c, &n));
+        assert_string_equal(choices_text(t, c, n), want[level]);
+        if (level != 1) continue;
+        Value dim = value_int(4); // the second one is pruned, with the reason
+        Value a = {.kind = V_TENSOR, .u.tensor = instance_input(in, "a", DT_F32, 1, &dim)};
+        Buffer *out = instance_output(in, "c", DT_F32, 1, &dim);
+        Epilogue ep = {.memory = &out, .noutput = 1};
+        assert_false(instance_kernel(in, first_kernel(t), 1, &a, NULL, &ep, 1, &c[1]));
+        assert_non_null(strstr(messages(t), "error: bk is 16\n"));
+        diag_clear(&t->diag);
+    }
+    arena_free(&t->arena);
+}
+
+static void test_too_many_choices(void **state)
+{
+    (void)state;
+    char text[1024] = "kernel k(a: f32[n]) -> (c: f32[n]) { tune {";
+    for (int i = 0; i < 7; i++) {
+        size_t at = strlen(text);
+        snprintf(text + at, sizeof text - at, " x%d: 1 | 2, 3, 4, 5, 6, 7, 8;", i);
+    }
+    strcat(text, " } c[0] = 1; }");
+    Texts *t = parsed(text);
+    Target target = case_target(first_kernel(t));
+    Instance *in = instance_new(&t->arena, &t->lib, &target, &t->diag);
+    Choices *c;
+    int n;
+    assert_false(kernel_choices(in, first_kernel(t), 2, &c, &n));
+    assert_non_null(strstr(messages(t), "the schedule space has more than 1048576 points"));
+    arena_free(&t->arena);
+}
+
+// What a caller may get wrong.
+static void test_results_fit_the_callers_memory(void **state)
+{
+    static const struct {
+        int nresult, rank;
+        int64_t extent;
+        const char *message;
+    } rows[] = {
+        {0, 1, 4, "there are 1 results, 0 are wanted"},
+        {1, 2, 4, "result 'c' has rank 1, the caller's memory 2"},
+        {1, 1, 5, "axis 0 of result 'c' has extent 4, the caller's memory 5"},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        Texts *t = parsed("kernel k(a: f32[n]) -> (c: f32[n]) { c[0] = a[0]; }");
+        Target target = case_target(first_kernel(t));
+        Instance *in = instance_new(&t->arena, &t->lib, &target, &t->diag);
+        Value dim = value_int(4), out[2] = {value_int(rows[i].extent), value_int(1)};
+        Value a = {.kind = V_TENSOR, .u.tensor = instance_input(in, "a", DT_F32, 1, &dim)};
+        Buffer *b = instance_output(in, "c", DT_F32, rows[i].rank, out);
+        Epilogue ep = {.memory = &b, .noutput = 1};
+        assert_false(instance_kernel(in, first_kernel(t), 1, &a, NULL, &ep, rows[i].nresult, NULL));
+        if (!strstr(messages(t), rows[i].message)) fail_msg("%s", messages(t));
+        arena_free(&t->arena);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kernels_are_exact),
         cmocka_unit_test(test_diagnostics_are_exact),
         cmocka_unit_test(test_messages_have_cases),
+        cmocka_unit_test(test_builtins_are_in_order),
+        cmocka_unit_test(test_levels_of_choices),
+        cmocka_unit_test(test_too_many_choices),
+        cmocka_unit_test(test_results_fit_the_callers_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
