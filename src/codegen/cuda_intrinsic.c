@@ -88,7 +88,7 @@ static void grid_barrier(Emit *e, Node *n)
 
 // ---- asynchronous copies and mbarriers
 
-static void shared_address(Emit *e, Node *ref)
+void cuda_shared_address(Emit *e, Node *ref)
 {
     buf_puts(e->out, "\"r\"((uint32_t)__cvta_generic_to_shared(");
     emit_place(e, ref);
@@ -124,11 +124,17 @@ static void cp_async(Emit *e, Node *n)
         return;
     }
     // Whole 16 bytes may bypass L1.
-    buf_printf(e->out, "asm volatile(\"cp.async.%s.shared.global [%%0], [%%1], %lld;\" :: ",
-               bytes == 16 ? "cg" : "ca", (long long)bytes);
-    shared_address(e, to);
+    bool part = intrinsic_id(n->u.intr) == INTR_CP_ASYNC_PART;
+    buf_printf(e->out, "asm volatile(\"cp.async.%s.shared.global [%%0], [%%1], %lld%s;\" :: ",
+               bytes == 16 ? "cg" : "ca", (long long)bytes, part ? ", %2" : "");
+    cuda_shared_address(e, to);
     buf_puts(e->out, ", ");
     global_address(e, from);
+    if (part) {
+        buf_puts(e->out, ", \"r\"((uint32_t)(");
+        emit_scalar(e, REST(n)[2]);
+        buf_printf(e->out, " * %d))", (int)dtype_size(to->u.buf->type));
+    }
     buf_puts(e->out, " : \"memory\")");
 }
 
@@ -149,28 +155,28 @@ static void bulk_load(Emit *e, Node *n)
     Node *span = REST(to)[0];
     buf_puts(e->out, "asm volatile(\"cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
                      "[%0], [%1], %2, [%3];\" :: ");
-    shared_address(e, to);
+    cuda_shared_address(e, to);
     buf_puts(e->out, ", ");
     global_address(e, from);
     buf_puts(e->out, ", \"r\"((uint32_t)(");
     if (span->kind == N_SPAN) emit_scalar(e, KID(span, SPAN, len));
     else buf_puts(e->out, "1");
     buf_printf(e->out, " * %d)), ", (int)dtype_size(to->u.buf->type));
-    shared_address(e, REST(n)[2]);
+    cuda_shared_address(e, REST(n)[2]);
     buf_puts(e->out, " : \"memory\")");
 }
 
 static void arrive(Emit *e, Node *n)
 {
     buf_puts(e->out, "asm volatile(\"{\\n.reg .b64 t;\\nmbarrier.arrive.shared.b64 t, [%0];\\n}\" :: ");
-    shared_address(e, REST(n)[0]);
+    cuda_shared_address(e, REST(n)[0]);
     buf_puts(e->out, " : \"memory\")");
 }
 
 static void expect(Emit *e, Node *n)
 {
     buf_puts(e->out, "asm volatile(\"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\" :: ");
-    shared_address(e, REST(n)[0]);
+    cuda_shared_address(e, REST(n)[0]);
     buf_puts(e->out, ", \"r\"((uint32_t)");
     emit_scalar(e, REST(n)[1]);
     buf_puts(e->out, ") : \"memory\")");
@@ -252,6 +258,9 @@ static EmitIntrinsic *const written[INTR_COUNT] = {
     [INTR_ATOMIC_MAX] = atomic,
     [INTR_ATOMIC_CAS] = atomic,
     [INTR_CP_ASYNC] = cp_async,
+    [INTR_CP_ASYNC_PART] = cp_async,
+    [INTR_MMA] = cuda_mma,
+    [INTR_LDMATRIX_ROWS] = cuda_ldmatrix_rows,
     [INTR_CP_WAIT] = cp_async_wait,
     [INTR_BULK_LOAD] = bulk_load,
     [INTR_ARRIVE] = arrive,

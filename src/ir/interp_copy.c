@@ -70,8 +70,8 @@ static void set_marks(const Thread *t, const Mem *m, int64_t element, uint8_t va
     memset(memory_mark(t, m, unit), value, (size_t)(m->size_bytes / m->unit_bytes));
 }
 
-bool copy_start(Run *run, Thread *t, const RefPlace *dst, const RefPlace *src, Mbarrier *bar,
-                Copy **out)
+bool copy_start(Run *run, Thread *t, const RefPlace *dst, const RefPlace *src, int64_t part,
+                Mbarrier *bar, Copy **out)
 {
     const Mem *to = &run->program->mems.at[dst->mem], *from = &run->program->mems.at[src->mem];
     int64_t n = count(t, to, dst), ns = count(t, from, src);
@@ -81,20 +81,24 @@ bool copy_start(Run *run, Thread *t, const RefPlace *dst, const RefPlace *src, M
         return false;
     }
     if (n > INT32_MAX) n = INT32_MAX; // more is out of bounds somewhere
+    part = max_i64(min_i64(part, n), 0);
     Copy *c = new_copy(run, n, to->size_bytes);
     c->owner = t;
     c->pc = t->pc;
     c->dst = to;
     c->src = from;
     c->nelem = n;
+    c->part = part;
     c->bar = bar;
     c->group = 0;
-    if (!fill(run, t, from, src, n, ACCESS_READ, c->src_element)) return false;
+    if (!fill(run, t, from, src, part, ACCESS_READ, c->src_element)) return false;
     if (!fill(run, t, to, dst, n, bar ? ACCESS_START_BULK : ACCESS_START_COPY, c->dst_element))
         return false;
+    memset(c->snapshot, 0, (size_t)(n * to->size_bytes));
     for (int64_t k = 0; k < n; k++) {
-        memcpy((char *)c->snapshot + k * to->size_bytes, memory_at(t, from, c->src_element[k]),
-               (size_t)to->size_bytes);
+        if (k < part)
+            memcpy((char *)c->snapshot + k * to->size_bytes,
+                   memory_at(t, from, c->src_element[k]), (size_t)to->size_bytes);
         set_marks(t, to, c->dst_element[k], MARK_COPYING);
     }
     *out = c;
@@ -107,7 +111,7 @@ bool copy_finish(Run *run, Copy *c)
     size_t size = (size_t)c->dst->size_bytes;
     for (int64_t k = 0; k < c->nelem; k++) {
         const char *was = (const char *)c->snapshot + (size_t)k * size;
-        if (memcmp(was, memory_at(t, c->src, c->src_element[k]), size)) {
+        if (k < c->part && memcmp(was, memory_at(t, c->src, c->src_element[k]), size)) {
             t->pc = c->pc;
             interp_error(run, t,
                          "the source of this asynchronous copy, in '%s', was overwritten before "

@@ -201,7 +201,7 @@ static int32_t lane_sum(Compiler *c, Node *n, int32_t dst)
     return move(c, n->loc, sum, dst);
 }
 
-static void place_of(Compiler *c, Node *ref, RefPlace *place)
+static void place_of(Compiler *c, Node *ref, bool held, RefPlace *place)
 {
     int nindex = NREST(ref);
     *place = (RefPlace){.mem = compile_mem(c, ref->u.buf, ref->loc)};
@@ -212,7 +212,7 @@ static void place_of(Compiler *c, Node *ref, RefPlace *place)
                       nindex);
         return;
     }
-    if (m->owners)
+    if (m->owners && !held)
         compile_error(c, ref->loc, "'%s' is held by a mapping and has no place in memory",
                       ref->u.buf->name);
     place->index = compile_reg(c, 2 * nindex);
@@ -240,7 +240,8 @@ static int32_t call(Compiler *c, Node *n, int lane, int32_t dst)
         Node *arg = n->kid[i];
         call.arg_type[i] = (DType)arg->type;
         if (arg->kind == N_REF) {
-            place_of(c, arg, &call.place[i]);
+            IntrinsicId id = intrinsic_id(n->u.intr);
+            place_of(c, arg, id == INTR_MMA || (id == INTR_LDMATRIX && i == 0), &call.place[i]);
             call.arg_type[i] = arg->u.buf->type;
         } else if (arg->kind == N_STRING) {
             call.text[i] = arg->u.sym;

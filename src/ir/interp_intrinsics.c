@@ -168,7 +168,7 @@ static Outcome call_fence_async(Run *run, Thread *t, const Call *call)
 
 // ---- asynchronous copies and mbarriers
 
-static Outcome call_cp_async(Run *run, Thread *t, const Call *call)
+static Outcome start_copy(Run *run, Thread *t, const Call *call, int64_t part)
 {
     int to = mem_of(run, &call->place[0])->segment == SEG_BLOCK ? 0 : 1;
     const Mem *dst = mem_of(run, &call->place[to]);
@@ -177,7 +177,8 @@ static Outcome call_cp_async(Run *run, Thread *t, const Call *call)
         interp_error(run, t, "cp_async copies from global to shared memory");
         return OUT_FAILED;
     }
-    if (!copy_start(run, t, &call->place[to], &call->place[1 - to], NULL, &copy)) return OUT_FAILED;
+    if (!copy_start(run, t, &call->place[to], &call->place[1 - to], part, NULL, &copy))
+        return OUT_FAILED;
     int64_t bytes = copy->nelem * dst->size_bytes;
     if (bytes != 4 && bytes != 8 && bytes != 16) {
         interp_error(run, t, "cp_async of %lld bytes: it copies 4, 8 or 16", (long long)bytes);
@@ -185,6 +186,16 @@ static Outcome call_cp_async(Run *run, Thread *t, const Call *call)
     }
     copy_push(&t->copies, copy);
     return OUT_NEXT;
+}
+
+static Outcome call_cp_async(Run *run, Thread *t, const Call *call)
+{
+    return start_copy(run, t, call, INT64_MAX);
+}
+
+static Outcome call_cp_async_part(Run *run, Thread *t, const Call *call)
+{
+    return start_copy(run, t, call, int_arg(t, call, 2));
 }
 
 static Outcome call_cp_commit(Run *run, Thread *t, const Call *call)
@@ -217,7 +228,8 @@ static Outcome call_bulk_load(Run *run, Thread *t, const Call *call)
     Copy *copy;
     if (!bar) return OUT_FAILED;
     int to = mem_of(run, &call->place[0])->segment == SEG_BLOCK ? 0 : 1;
-    if (!copy_start(run, t, &call->place[to], &call->place[1 - to], bar, &copy)) return OUT_FAILED;
+    if (!copy_start(run, t, &call->place[to], &call->place[1 - to], INT64_MAX, bar, &copy))
+        return OUT_FAILED;
     if (run->races) race_snapshot(run, t, &copy->clock);
     copy_push(&run->bulk, copy);
     return OUT_NEXT;
@@ -289,7 +301,11 @@ static Function *const functions[INTR_COUNT] = {
     [INTR_ATOMIC_MAX] = call_atomic_max,
     [INTR_ATOMIC_CAS] = call_atomic_cas,
     [INTR_CP_ASYNC] = call_cp_async,
+    [INTR_CP_ASYNC_PART] = call_cp_async_part,
     [INTR_CP_COMMIT] = call_cp_commit,
+    [INTR_MMA] = call_mma,
+    [INTR_LDMATRIX] = call_ldmatrix,
+    [INTR_LDMATRIX_ROWS] = call_ldmatrix_rows,
     [INTR_CP_WAIT] = call_cp_wait,
     [INTR_BULK_LOAD] = call_bulk_load,
     [INTR_ARRIVE] = call_arrive,

@@ -167,7 +167,7 @@ typedef struct Copy {
     Thread *owner;
     int pc; // of the call that started it
     const Mem *dst, *src;
-    int64_t nelem, cap, cap_bytes;
+    int64_t nelem, part, cap, cap_bytes; // part: those that come from the source
     int64_t *dst_element, *src_element;
     void *snapshot;  // the source as it was
     Mbarrier *bar;   // bulk: completes bytes here
@@ -281,6 +281,11 @@ static inline uint8_t *memory_mark(const Thread *t, const Mem *m, int64_t unit)
 // interp_intrinsics.c
 Outcome interp_call(Run *run, Thread *t, const Call *call);
 
+// interp_fragment.c: what a warp does together with fragments. The last lane to come does it.
+Outcome call_mma(Run *run, Thread *t, const Call *call);
+Outcome call_ldmatrix(Run *run, Thread *t, const Call *call);
+Outcome call_ldmatrix_rows(Run *run, Thread *t, const Call *call);
+
 // interp_sync.c: who waits for whom.
 void sync_create(Run *run); // for the live blocks of a stage
 void sync_start(Run *run);  // before blocks start
@@ -296,8 +301,9 @@ Outcome mbarrier_wait(Run *run, Thread *t, Mbarrier *bar, int64_t parity);
 void mbarrier_settle(Mbarrier *bar); // completes the phase if nothing is missing
 
 // interp_copy.c: copies that complete late.
-bool copy_start(Run *run, Thread *t, const RefPlace *dst, const RefPlace *src, Mbarrier *bar,
-                Copy **out);
+// Of the first `part` elements; the others of dst become 0.
+bool copy_start(Run *run, Thread *t, const RefPlace *dst, const RefPlace *src, int64_t part,
+                Mbarrier *bar, Copy **out);
 bool copy_finish(Run *run, Copy *copy);
 void copy_push(CopyList *list, Copy *copy);
 Copy *copy_pop(CopyList *list);

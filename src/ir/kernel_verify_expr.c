@@ -3,6 +3,8 @@
 // row asks for.
 #include "ir/kernel_verify.h"
 
+#include "ir/fragment.h"
+
 #include "ir/scalar.h"
 
 #include <string.h>
@@ -269,6 +271,10 @@ static void check_intrin(Verifier *v, const Node *n)
         WRONG(v, n, "%s: %s at a place of %s", row->name, verify_type_text(v, first),
               dtypes[place->u.buf->type].name);
     }
+    for (uint32_t i = 0; i < fixed; i++)
+        if (row->args[i] == 'r' && n->kid[i]->kind != N_REF) return;
+    const char *wrong = fragment_wrong(v->arena, n);
+    if (wrong) WRONG(v, n, "%s", wrong);
     int lanes = !first || strcmp(row->type, "v")     ? n->lanes
                 : intrinsic_id(row) == INTR_LANE_SUM ? 1
                                                      : first->lanes;

@@ -183,6 +183,7 @@ static Node *visit(void *user, Node *n)
     Lower *w = user;
     Arena *a = w->c->kernel->arena;
     if (n->kind == N_MAPFOR) return lower(w, n);
+    if (n->kind == N_EVAL) n = fragments_lower(w->c, &w->plain, &w->index_of, n);
     return owner_access(a, &w->plain, &w->index_of, node_map(a, n, visit, w));
 }
 

@@ -11,18 +11,19 @@ bool is_owner_buffer(const Buffer *b)
 }
 
 // Projected dimensions count as index 0, replicas being equal; a custom part has one task.
-static Node *task_of(Arena *a, const Mapping *m, Node *const *index)
+Node *owner_task(Arena *a, const Mapping *m, Node *const *index)
 {
     Node *part[MAPPING_MAX_RANK], *worker, *task;
     switch (m->kind) {
     case MAP_PROJECT:
         for (int i = 0; i < m->rank; i++) part[i] = m->fixed[i] ? node_i64(a, 0) : index[i];
-        return task_of(a, m->outer, part);
+        return owner_task(a, m->outer, part);
     case MAP_COMPOSE:
         for (int i = 0; i < m->rank; i++) part[i] = arith_div(a, index[i], m->inner->shape[i]);
-        task = task_of(a, m->outer, part);
+        task = owner_task(a, m->outer, part);
         for (int i = 0; i < m->rank; i++) part[i] = arith_mod(a, index[i], m->inner->shape[i]);
-        return arith_add(a, arith_mul(a, task, node_i64(a, m->inner->ntask)), task_of(a, m->inner, part));
+        return arith_add(a, arith_mul(a, task, node_i64(a, m->inner->ntask)),
+                         owner_task(a, m->inner, part));
     default:
         return mapping_inverse(a, m, index, &worker, &task) ? task : node_i64(a, 0);
     }
@@ -43,6 +44,11 @@ static Buffer *plain_buffer(Arena *a, Map *plain, Buffer *b)
     return p;
 }
 
+static Node *start_of(Node *index)
+{
+    return index->kind == N_SPAN ? KID(index, SPAN, lo) : index;
+}
+
 Node *owner_access(Arena *a, Map *plain, const Map *index_of, Node *n)
 {
     bool uses = n->kind == N_LOAD || n->kind == N_STORE || n->kind == N_REF || n->kind == N_ALLOC;
@@ -52,8 +58,8 @@ Node *owner_access(Arena *a, Map *plain, const Map *index_of, Node *n)
     if (n->kind == N_ALLOC) return r;
     Node *index[MAPPING_MAX_RANK];
     for (int i = 0; i < NREST(n); i++)
-        index[i] = arith_fold(a, node_subst(a, REST(n)[i], index_of));
+        index[i] = arith_fold(a, node_subst(a, start_of(REST(n)[i]), index_of));
     r->nkid = (uint32_t)node_info[n->kind].nfixed + 1;
-    REST(r)[0] = task_of(a, n->u.buf->over, index);
+    REST(r)[0] = owner_task(a, n->u.buf->over, index);
     return r;
 }

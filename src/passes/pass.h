@@ -56,6 +56,12 @@ bool mapping_inverse(Arena *a, const Mapping *m, Node *const *index, Node **work
 // kernel; index_of: Var of a mapping loop around -> its value by the loops of the nest.
 bool is_owner_buffer(const Buffer *b);
 Node *owner_access(Arena *a, Map *plain, const Map *index_of, Node *n);
+// The number of an element among the tasks of the thread that holds it.
+Node *owner_task(Arena *a, const Mapping *m, Node *const *index);
+
+// An mma or ldmatrix on such buffers, as a statement, on the threads' plain ones (fragments.c);
+// anything else as it is.
+Node *fragments_lower(PassContext *c, Map *plain, const Map *index_of, Node *stmt);
 
 // Sets Var.lo, hi and divisor wherever loops, definitions and the grid tell them.
 void bounds_annotate(Kernel *k);

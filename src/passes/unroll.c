@@ -66,8 +66,7 @@ static Node *find_locals(void *user, Node *n)
     bool access = n->kind == N_LOAD || n->kind == N_STORE || n->kind == N_REF;
     if (access && n->u.buf->space == SPACE_LOCAL) {
         Buffer *b = n->u.buf;
-        bool fits =
-            n->kind != N_REF && small(b) && !(map_has(&u->fixed, b) && !map_get(&u->fixed, b));
+        bool fits = small(b) && !(map_has(&u->fixed, b) && !map_get(&u->fixed, b));
         for (int i = 0; i < NREST(n); i++) fits &= only_short_loops(u, REST(n)[i]);
         map_put(u->kernel->arena, &u->fixed, b, fits ? b : NULL);
     }
@@ -77,7 +76,7 @@ static Node *find_locals(void *user, Node *n)
 // Whether v, or a name defined by it inside n, indexes a buffer that could be registers.
 static bool picks_registers(const Unroll *u, const Node *n, const Var *v)
 {
-    bool access = n->kind == N_LOAD || n->kind == N_STORE;
+    bool access = n->kind == N_LOAD || n->kind == N_STORE || n->kind == N_REF;
     if (access && n->u.buf->space == SPACE_LOCAL && map_get(&u->fixed, n->u.buf)) {
         for (uint32_t i = (uint32_t)node_info[n->kind].nfixed; i < n->nkid; i++) {
             if (node_uses_var(n->kid[i], v)) return true;

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// mma and ldmatrix: a warp meets, and the last lane to come moves the elements of all. An operand is a
+// region of a buffer held by a mapping, or, after lowering, a run of each lane's own elements.
+#include "ir/fragment.h"
+#include "ir/interp_machine.h"
+
+enum { MAX_DEPTH = 32 }; // of a fragment's products
+
+static const Mem *mem_of(const Run *run, const RefPlace *p)
+{
+    return &run->program->mems.at[p->mem];
+}
+
+static Thread *lanes_of(const Thread *t)
+{
+    return &t->block->thread[t->index / WARP * WARP];
+}
+
+// All lanes have come, and name the same place. OUT_NEXT: the caller is the last.
+static Outcome meet(Run *run, Thread *t, const Call *call, int nplace)
+{
+    Meeting *m = &t->block->warp[t->index / WARP];
+    Outcome outcome = sync_meet(run, t, m, WAIT_WARP);
+    if (outcome != OUT_NEXT) return outcome;
+    if (m->wanted != WARP) {
+        interp_error(run, t, "%s takes a warp of %d threads", call->intr->name, WARP);
+        return OUT_FAILED;
+    }
+    const Thread *lane = lanes_of(t);
+    for (int p = 0; p < nplace; p++) {
+        const RefPlace *place = &call->place[p];
+        for (int i = 0; i < mem_of(run, place)->rank; i++) {
+            for (int l = 1; l < WARP; l++) {
+                if (lane[l].r[place->index + i].i == lane[0].r[place->index + i].i) continue;
+                interp_error(run, t, "%s: lanes 0 and %d name different places", call->intr->name,
+                             l);
+                return OUT_FAILED;
+            }
+        }
+    }
+    return OUT_NEXT;
+}
+
+// Element `task` of lane l's part of a fragment whose region starts at the place.
+static bool element(Run *run, Thread *lane, int l, const RefPlace *place, const Fragment *f,
+                    int task, bool write, Cell *value, int64_t at[2])
+{
+    const Mem *m = mem_of(run, place);
+    Thread *t = &lane[l];
+    int64_t index[2] = {t->r[place->index].i + task};
+    fragment_task(f, l, task, at);
+    if (m->owners) {
+        for (int i = 0; i < 2; i++) index[i] = t->r[place->index + i].i + at[i];
+        return memory_over(run, t, m, index, true, t->r[m->worker].i, write, value);
+    }
+    int64_t e = memory_locate(run, t, m, index, write ? ACCESS_WRITE : ACCESS_READ);
+    if (e < 0) return false;
+    if (write) memory_put(m->type, memory_at(t, m, e), *value);
+    else *value = memory_get(m->type, memory_at(t, m, e));
+    return true;
+}
+
+typedef Cell Tile[MAX_DEPTH][MAX_DEPTH];
+
+static bool read_tile(Run *run, Thread *lane, const RefPlace *place, const Fragment *f, Tile tile)
+{
+    for (int l = 0; l < WARP; l++) {
+        for (int task = 0; task < f->ntask; task++) {
+            int64_t at[2];
+            Cell value;
+            if (!element(run, lane, l, place, f, task, false, &value, at)) return false;
+            tile[at[0]][at[1]] = value;
+        }
+    }
+    return true;
+}
+
+// Products of 16-bit floats are exact in f64, and so nearly is their sum.
+static Cell multiply(Tile a, Tile b, int i, int j, int depth, bool floats, Cell c)
+{
+    double sum = 0;
+    int32_t whole = (int32_t)c.i;
+    for (int l = 0; l < depth && floats; l++) sum += (double)a[i][l].f * (double)b[l][j].f;
+    for (int l = 0; l < depth && !floats; l++)
+        whole = (int32_t)((uint32_t)whole + (uint32_t)(a[i][l].i * b[l][j].i));
+    if (floats) c.f = (float)((double)c.f + sum);
+    else c.i = whole;
+    return c;
+}
+
+Outcome call_mma(Run *run, Thread *t, const Call *call)
+{
+    Outcome outcome = meet(run, t, call, 3);
+    if (outcome != OUT_NEXT) return outcome;
+    Thread *lane = lanes_of(t);
+    DType ab = mem_of(run, &call->place[1])->type;
+    Fragment fc = fragment_of(FRAGMENT_C, ab), fa = fragment_of(FRAGMENT_A, ab),
+             fb = fragment_of(FRAGMENT_B, ab);
+    Tile a, b, c;
+    if (!read_tile(run, lane, &call->place[0], &fc, c) ||
+        !read_tile(run, lane, &call->place[1], &fa, a) ||
+        !read_tile(run, lane, &call->place[2], &fb, b))
+        return OUT_FAILED;
+    for (int l = 0; l < WARP; l++) {
+        for (int task = 0; task < fc.ntask; task++) {
+            int64_t at[2];
+            fragment_task(&fc, l, task, at);
+            int i = (int)at[0], j = (int)at[1];
+            Cell sum = multiply(a, b, i, j, (int)fa.shape[1], dtype_is_float(ab), c[i][j]);
+            if (!element(run, lane, l, &call->place[0], &fc, task, true, &sum, at)) return OUT_FAILED;
+        }
+    }
+    return OUT_NEXT;
+}
+
+// The axes of a place that a region spans, by their lengths: those of extent 1 aside.
+static void spans_of(const Run *run, const Thread *t, const RefPlace *place, int axis[2])
+{
+    int n = 0;
+    axis[0] = axis[1] = 0;
+    for (int i = 0; i < mem_of(run, place)->rank && n < 2; i++)
+        if (t->r[place->length + i].i > 1) axis[n++] = i;
+}
+
+static bool copy_fragment(Run *run, Thread *lane, int l, const Call *call, const Fragment *f,
+                          int64_t row, int64_t column)
+{
+    const RefPlace *to = &call->place[0], *from = &call->place[1];
+    const Mem *m = mem_of(run, from), *d = mem_of(run, to);
+    Thread *t = &lane[l];
+    int axis[2];
+    spans_of(run, t, from, axis);
+    for (int task = 0; task < f->ntask; task++) {
+        int64_t at[2], source[MAX_RANK], index[2];
+        fragment_task(f, l, task, at);
+        at[0] += row;
+        at[1] += column;
+        for (int i = 0; i < m->rank; i++) source[i] = t->r[from->index + i].i;
+        for (int i = 0; i < 2; i++) source[axis[i]] += at[i];
+        for (int i = 0; i < 2; i++) index[i] = t->r[to->index + i].i + at[i];
+        int64_t e = memory_locate(run, t, m, source, ACCESS_READ);
+        if (e < 0) return false;
+        Cell value = memory_get(m->type, memory_at(t, m, e));
+        if (!memory_over(run, t, d, index, true, t->r[d->worker].i, true, &value)) return false;
+    }
+    return true;
+}
+
+Outcome call_ldmatrix(Run *run, Thread *t, const Call *call)
+{
+    Outcome outcome = meet(run, t, call, 2);
+    if (outcome != OUT_NEXT) return outcome;
+    const Mem *to = mem_of(run, &call->place[0]);
+    Fragment f;
+    if (!fragment_of_ldmatrix(to->buf, &f)) {
+        interp_error(run, t, "ldmatrix fills a fragment; '%s' has none", to->buf->name);
+        return OUT_FAILED;
+    }
+    int64_t rows = t->r[call->place[0].length].i, columns = t->r[call->place[0].length + 1].i;
+    for (int l = 0; l < WARP; l++)
+        for (int64_t i = 0; i < rows; i += f.shape[0])
+            for (int64_t j = 0; j < columns; j += f.shape[1])
+                if (!copy_fragment(run, lanes_of(t), l, call, &f, i, j)) return OUT_FAILED;
+    return OUT_NEXT;
+}
+
+// Element `column` of the row that a lane names.
+static bool row_element(Run *run, Thread *t, const RefPlace *from, int64_t column, Cell *value)
+{
+    const Mem *m = mem_of(run, from);
+    int64_t index[MAX_RANK];
+    int along = m->rank - 1;
+    for (int i = 0; i < m->rank; i++) {
+        index[i] = t->r[from->index + i].i;
+        if (t->r[from->length + i].i > 1) along = i;
+    }
+    index[along] += column;
+    int64_t e = memory_locate(run, t, m, index, ACCESS_READ);
+    if (e >= 0) *value = memory_get(m->type, memory_at(t, m, e));
+    return e >= 0;
+}
+
+Outcome call_ldmatrix_rows(Run *run, Thread *t, const Call *call)
+{
+    Outcome outcome = meet(run, t, call, 1);
+    if (outcome != OUT_NEXT) return outcome;
+    Thread *lane = lanes_of(t);
+    const RefPlace *to = &call->place[0];
+    const Mem *d = mem_of(run, to);
+    int64_t count = t->r[to->length].i, turned = t->r[call->arg[2]].i;
+    for (int l = 0; l < WARP; l++) {
+        for (int64_t k = 0; k < count; k++) {
+            int64_t row = l / 4, column = l % 4 * 2 + k % 2;
+            int64_t from = k / 2 * LDMATRIX_ROW + (turned ? column : row);
+            Cell value;
+            if (!row_element(run, &lane[from], &call->place[1], turned ? row : column, &value))
+                return OUT_FAILED;
+            int64_t index[1] = {lane[l].r[to->index].i + k};
+            int64_t e = memory_locate(run, &lane[l], d, index, ACCESS_WRITE);
+            if (e < 0) return OUT_FAILED;
+            memory_put(d->type, memory_at(&lane[l], d, e), value);
+        }
+    }
+    return OUT_NEXT;
+}
