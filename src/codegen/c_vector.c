@@ -60,12 +60,12 @@ static bool comparison_range(Emit *e, const Node *n, Node **lo, Node **hi)
     Node *x = n->kid[0], *y = n->kid[1];
     *lo = node_i64(e->arena, 0);
     *hi = node_i64(e->arena, n->lanes);
-    if (is_rising(x) && y->kind == N_BROADCAST) {           // base + l * step < y
+    if (is_rising(x) && y->kind == N_BROADCAST) { // base + l * step < y
         Node *distance = minus(e, one_of(y), x->kid[0]);
         *hi = first_lane(e, n->kind == N_LE ? one_more(e, distance) : distance, x->u.i);
         return true;
     }
-    if (is_rising(y) && x->kind == N_BROADCAST) {           // x < base + l * step
+    if (is_rising(y) && x->kind == N_BROADCAST) { // x < base + l * step
         Node *distance = minus(e, one_of(x), y->kid[0]);
         *lo = first_lane(e, n->kind == N_LT ? one_more(e, distance) : distance, y->u.i);
         return true;
@@ -165,10 +165,8 @@ static void raw_load(Emit *e, const Node *n, Node *index)
     }
     if (mask) {
         buf_puts(e->out, ", ");
-        if (range && ramp)
-            emit_range(e, lo, hi);
-        else
-            emit_vector(e, mask);
+        if (range && ramp) emit_range(e, lo, hi);
+        else emit_vector(e, mask);
     }
     buf_putc(e->out, ')');
     e->mask = mask;
@@ -194,10 +192,8 @@ static void vector_load(Emit *e, const Node *n)
 
 static void coded(Emit *e, DType t, const Node *value)
 {
-    if (is_coded(t))
-        call1(e, emit_helper(e, "store", t, value->lanes), value);
-    else
-        emit_vector(e, value);
+    if (is_coded(t)) call1(e, emit_helper(e, "store", t, value->lanes), value);
+    else emit_vector(e, value);
 }
 
 // A masked store: its index is -1 in lanes that are off.
@@ -240,10 +236,8 @@ void emit_vector_store(Emit *e, const Node *statement)
     e->mask = NULL;
     if (mask) {
         buf_puts(e->out, ", ");
-        if (range)
-            emit_range(e, lo, hi);
-        else
-            emit_vector(e, mask);
+        if (range) emit_range(e, lo, hi);
+        else emit_vector(e, mask);
     }
     buf_putc(e->out, ')');
 }
@@ -412,10 +406,8 @@ void emit_vector(Emit *e, const Node *n)
     case N_SUB:
     case N_MUL: vector_infix(e, n, node_info[n->kind].spelling); break;
     case N_DIV:
-        if (dtype_is_float((DType)n->type))
-            vector_infix(e, n, "/");
-        else
-            by_helper(e, n, "div");
+        if (dtype_is_float((DType)n->type)) vector_infix(e, n, "/");
+        else by_helper(e, n, "div");
         break;
     case N_BAND:
     case N_LAND: vector_infix(e, n, "&"); break;
@@ -436,10 +428,8 @@ void emit_vector(Emit *e, const Node *n)
     case N_BNOT: vector_unary(e, n, "~"); break;
     case N_SELECT: vector_select(e, (Node *)n); break;
     case N_CAST:
-        if (from == n->type)
-            emit_vector(e, n->kid[0]);
-        else
-            call1(e, emit_helper2(e, "cast", from, (DType)n->type, n->lanes), n->kid[0]);
+        if (from == n->type) emit_vector(e, n->kid[0]);
+        else call1(e, emit_helper2(e, "cast", from, (DType)n->type, n->lanes), n->kid[0]);
         break;
     case N_BITCAST:
         call1(e, emit_helper2(e, "bits", from, (DType)n->type, n->lanes), n->kid[0]);
