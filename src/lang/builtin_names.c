@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names that need no declaration: element types, constants, workers (thread, block, lane), the device, and what follows a dot.
+// Names that need no declaration: element types, constants, workers (thread, block, lane), the
+// device, and what follows a dot.
 #include "lang/eval.h"
 
 #include <ctype.h>
@@ -279,8 +280,8 @@ static bool aligned(Eval *e, Loc loc, const Tensor *t, Value bytes, Value *out)
     return true;
 }
 
-// a.apply(i..., v): the op of a applied to v at i. c.value(i..., v): the epilogue applied, its other outputs stored. c.rows(i...): the row is
-// stored. a.aligned(n): a fact.
+// a.apply(i..., v): the op of a applied to v at i. c.value(i..., v): the epilogue applied, its
+// other outputs stored. c.rows(i...): the row is stored. a.aligned(n): a fact.
 bool builtin_method(Eval *e, Node *call, Value base, Sym f, Value *out)
 {
     static const char *const names[] = {"apply", "value", "rows", "aligned"};

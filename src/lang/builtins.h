@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of builtin functions share: their arguments and the functions themselves, one a row of builtins.def.
+// What the files of builtin functions share: their arguments and the functions themselves, one a
+// row of builtins.def.
 #ifndef HEALD_LANG_BUILTINS_H
 #define HEALD_LANG_BUILTINS_H
 

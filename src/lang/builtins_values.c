@@ -39,7 +39,8 @@ bool f_size(Eval *e, const Args *a, Value *out)
     return true;
 }
 
-// Extents of which at least one is known only when the kernel runs: equal then, or one of them is 1.
+// Extents of which at least one is known only when the kernel runs: equal then, or one of them is
+// 1.
 static bool broadcast_later(Eval *e, Loc loc, Value a, Value b, Value *out)
 {
     Value same, a1, b1, ok;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The partial evaluator's private parts, shared by eval_*.c. Every function returns false with a diagnostic reported.
+// The partial evaluator's private parts, shared by eval_*.c. Every function returns false with a
+// diagnostic reported.
 #ifndef HEALD_LANG_EVAL_H
 #define HEALD_LANG_EVAL_H
 
@@ -111,8 +112,8 @@ bool eval_promote(Eval *e, Loc loc, Value a, Value b, Node **x,
 bool eval_select(Eval *e, Loc loc, Value cond, Value a, Value b, Value *out);
 Value eval_pin(Eval *e, const char *name,
                Value v); // an expression is computed here, once; others unchanged
-// Operands are computed from left to right: `v`, made when e->out had `mark` statements, is computed there if what was emitted since may
-// change what it reads.
+// Operands are computed from left to right: `v`, made when e->out had `mark` statements, is
+// computed there if what was emitted since may change what it reads.
 Value eval_keep(Eval *e, int mark, Value v);
 int eval_mark(const Eval *e);
 DType promote_types(DType a, DType b); // DT_NONE: they do not mix
@@ -207,7 +208,8 @@ bool bind_index_pattern(Eval *e, Loc loc, Node *const *pattern, int n, int ninde
                         const Value *index);
 bool eval_dtype(Eval *e, Node *n, Value *out);
 
-// The op and attributes behind `prefer layout NAME(args)` of a parameter, evaluated in the current scope.
+// The op and attributes behind `prefer layout NAME(args)` of a parameter, evaluated in the current
+// scope.
 bool eval_preference(Eval *e, Node *param, Preference *out);
 
 // builtins.c

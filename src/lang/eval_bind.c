@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameters to arguments: element types and dimensions are matched against a declaration's types and bind its names.
+// Parameters to arguments: element types and dimensions are matched against a declaration's types
+// and bind its names.
 #include "lang/eval.h"
 
 #include <ctype.h>
 #include <string.h>
 
-// Names that stand for a type without being declared: T any, F floating point, I integer, B bool; a digit may follow (T2).
+// Names that stand for a type without being declared: T any, F floating point, I integer, B bool; a
+// digit may follow (T2).
 static bool type_letter(Sym s)
 {
     return strchr("TFIB", s[0]) && (s[1] == 0 || (isdigit((unsigned char)s[1]) && s[2] == 0));
@@ -363,7 +365,8 @@ bool bind_result_type(Eval *e, Node *param, DType *type, int *rank, Value *dims)
     return true;
 }
 
-// Left of = in an op: names for single axes, i... for the rest, i[..axis] for a pack with axes left out.
+// Left of = in an op: names for single axes, i... for the rest, i[..axis] for a pack with axes left
+// out.
 bool bind_index_pattern(Eval *e, Loc loc, Node *const *pattern, int n, int nindex,
                         const Value *index)
 {

@@ -82,7 +82,8 @@ static Sym layout_name(Eval *e, Sym f) // the keyword `local` is spelled differe
     return f == eval_sym(e, "local") ? eval_sym(e, "local_layout") : f;
 }
 
-// f.spatial(d...) is f * spatial(d...); m.project(0) and l.swizzle(1) are project(m, 0) and swizzle(l, 1).
+// f.spatial(d...) is f * spatial(d...); m.project(0) and l.swizzle(1) are project(m, 0) and
+// swizzle(l, 1).
 static bool structure_method(Eval *e, Node *n, Node *callee, Value base, Value *out)
 {
     static const char *const composed[] = {"spatial",   "repeat",       "col_spatial", "col_repeat",

@@ -156,7 +156,8 @@ bool eval_list(Eval *e, Node *const *at, int n, Value *out)
     return true;
 }
 
-// Statements that may run although nobody asked: definitions that neither trap nor read unguarded memory.
+// Statements that may run although nobody asked: definitions that neither trap nor read unguarded
+// memory.
 static bool speculative(const Stmts *s)
 {
     for (int i = 0; i < s->list.n; i++)
@@ -309,7 +310,8 @@ static bool range(Eval *e, Node *n, Value *out)
     return true;
 }
 
-// b is computed only where a leaves the answer open: under an if, where b takes statements that do something.
+// b is computed only where a leaves the answer open: under an if, where b takes statements that do
+// something.
 static bool short_circuit(Eval *e, Node *n, Value *out)
 {
     Value a, b;

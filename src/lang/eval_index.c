@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands inside [ ]: packs, the broadcast mark ~i..., an axis left out (..axis) or replaced (i @ axis: l), and tuples used as tables.
+// What stands inside [ ]: packs, the broadcast mark ~i..., an axis left out (..axis) or replaced (i
+// @ axis: l), and tuples used as tables.
 #include "lang/eval.h"
 
 // Axes as a set over rank; negative ones count from the end.
@@ -25,7 +26,8 @@ static bool pack_of(Eval *e, Node *n, Value *out)
            eval_fail(e, n->loc, "a pack is needed here, found %s", value_kind_name(out->kind));
 }
 
-// base[..axis] and base[..axis with t...]: base without the axes; t's elements in the place of the first.
+// base[..axis] and base[..axis with t...]: base without the axes; t's elements in the place of the
+// first.
 bool eval_except(Eval *e, Node *n, Value base, Value *out)
 {
     Value axes, with = value_tuple(e->arena, 0, NULL);
@@ -52,7 +54,8 @@ bool eval_except(Eval *e, Node *n, Value base, Value *out)
     return true;
 }
 
-// i @ axis: l. With a tuple of axes, l is a pack of as many. Axes may be missing from i (see bind_index_pattern).
+// i @ axis: l. With a tuple of axes, l is a pack of as many. Axes may be missing from i (see
+// bind_index_pattern).
 static bool at(Eval *e, Node *n, Value *out)
 {
     Value pack, axes, v;
@@ -87,7 +90,8 @@ bool pack_broadcast(Eval *e, Loc loc, const Value *index, const Value *dims, int
     return true;
 }
 
-// ~i...: right-aligned to the tensor's axes that no other index takes; axes of extent 1 are read at 0.
+// ~i...: right-aligned to the tensor's axes that no other index takes; axes of extent 1 are read at
+// 0.
 static bool broadcast(Eval *e, Loc loc, Value pack, Value base, int before, int after, Value *out)
 {
     if (base.kind != V_TENSOR)

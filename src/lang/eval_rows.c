@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Epilogues that read more of a result than the element being stored: sums over its last axis, norms. They are computed row by row when the
-// kernel says that rows are complete (c.rows), or in a stage of their own; rows are read back from where they were stored.
+// Epilogues that read more of a result than the element being stored: sums over its last axis,
+// norms. They are computed row by row when the kernel says that rows are complete (c.rows), or in a
+// stage of their own; rows are read back from where they were stored.
 #include "lang/eval.h"
 
 static Value fresh(Eval *e, const char *name, DType type)
@@ -8,7 +9,8 @@ static Value fresh(Eval *e, const char *name, DType type)
     return value_expr(node_var(e->arena, 0, kernel_var(e->kernel, name, type, false)));
 }
 
-// Whether output o reads the hole within a reduction: it is evaluated once, and the result thrown away.
+// Whether output o reads the hole within a reduction: it is evaluated once, and the result thrown
+// away.
 static bool reads_rows(Eval *e, Loc loc, Tensor *hole, Tensor *o, bool *out)
 {
     Kernel *k = e->kernel;
@@ -63,7 +65,8 @@ bool rows_find(Eval *e, Loc loc, Tensor *t)
     return true;
 }
 
-// All elements of output o in the row, one loop for each of its axes that the row's index does not fix.
+// All elements of output o in the row, one loop for each of its axes that the row's index does not
+// fix.
 static bool row_of(Eval *e, Loc loc, Tensor *o, Buffer *memory, int n, Value *at)
 {
     if (n == o->rank) {

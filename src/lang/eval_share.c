@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements of computed tensors are computed once where they are read several times, and sums that do not depend on a loop stand before it. Both
-// follow from the lists of statements that are open: what was emitted to one of them has run already.
+// Elements of computed tensors are computed once where they are read several times, and sums that
+// do not depend on a loop stand before it. Both follow from the lists of statements that are open:
+// what was emitted to one of them has run already.
 #include "lang/eval.h"
 
 #include <string.h>

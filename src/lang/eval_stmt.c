@@ -233,7 +233,7 @@ static bool if_(Eval *e, Node *n)
 
 static bool while_(Eval *e, Node *n)
 {
-    // while c { body }  is  loop forever { if !c break; body }, since computing c may take statements
+    // while c { body } is loop forever { if !c break; body }, since computing c may take statements
     Stmts *body, *saved;
     if (!eval_begin(e, &body, &saved, n->loc)) return false;
     Value c;

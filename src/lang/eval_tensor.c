@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads and stores through hooks. Loading a tensor that an op produces evaluates the op at that index, so a chain of ops becomes one
-// expression over the leaves; storing a kernel's result runs its epilogue on the value first.
+// Loads and stores through hooks. Loading a tensor that an op produces evaluates the op at that
+// index, so a chain of ops becomes one expression over the leaves; storing a kernel's result runs
+// its epilogue on the value first.
 #include "lang/eval.h"
 
 void tensor_describe(const Tensor *t, Buf *out)
@@ -19,7 +20,8 @@ static bool check_rank(Eval *e, Loc loc, Sym name, int rank, int n)
                                   name ? name : "the tensor", rank, n);
 }
 
-// Indices as i64 nodes. A span is allowed last and makes a vector: lo :+ L with known L becomes a RAMP.
+// Indices as i64 nodes. A span is allowed last and makes a vector: lo :+ L with known L becomes a
+// RAMP.
 static bool index_nodes(Eval *e, Loc loc, int n, const Value *index, Node **out, int *lanes)
 {
     *lanes = 1;
@@ -175,7 +177,8 @@ bool pack_within(Eval *e, Loc loc, int n, const Value *index, const Value *dims,
     return true;
 }
 
-// The operand that shares the tensor's index map: the tensor itself, or the only tensor of equal shape behind elementwise ops.
+// The operand that shares the tensor's index map: the tensor itself, or the only tensor of equal
+// shape behind elementwise ops.
 Tensor *tensor_leaf(Tensor *t)
 {
     while (t && !t->buf) {
@@ -228,8 +231,9 @@ static bool element_apply(Eval *e, void *user, Value *out)
     return ok;
 }
 
-// `compute` where `in` holds, `other` elsewhere. The op is applied to whatever its guarded leaves give, and the result kept only inside: no
-// branch, unless it takes statements that must not run outside.
+// `compute` where `in` holds, `other` elsewhere. The op is applied to whatever its guarded leaves
+// give, and the result kept only inside: no branch, unless it takes statements that must not run
+// outside.
 static bool guarded(Eval *e, Loc loc, Value in, DType type,
                     bool (*compute)(Eval *, void *, Value *), void *user, Value other, Value *out)
 {
@@ -335,7 +339,8 @@ static bool same_dims(const Tensor *a, const Tensor *b)
     return true;
 }
 
-// Stores the epilogue's outputs for value v of the hole; with `first` set, the first one's value goes there instead of to memory.
+// Stores the epilogue's outputs for value v of the hole; with `first` set, the first one's value
+// goes there instead of to memory.
 static bool store_epilogue(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value v,
                            Value *first)
 {
@@ -396,7 +401,8 @@ bool tensor_value(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value 
     return true;
 }
 
-// Finds the statement of an op's body that defines result `name`, following conditions, which must be known.
+// Finds the statement of an op's body that defines result `name`, following conditions, which must
+// be known.
 static bool element_of(Eval *e, Node *seq, Sym name, int n, const Value *index, Value *out,
                        bool *found)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic on values: computed now where both sides are known, otherwise IR of a common type. Tuples go element by element; * and + also
-// compose mappings and layouts.
+// Arithmetic on values: computed now where both sides are known, otherwise IR of a common type.
+// Tuples go element by element; * and + also compose mappings and layouts.
 #include "lang/eval.h"
 
 #include <math.h>
@@ -234,7 +234,8 @@ static bool tuple_binary(Eval *e, Loc loc, NodeKind op, Value a, Value b, Value 
     return true;
 }
 
-// * composes mappings and layouts, + concatenates layouts. false with *handled false: not of these kinds.
+// * composes mappings and layouts, + concatenates layouts. false with *handled false: not of these
+// kinds.
 static bool structure_binary(Eval *e, Loc loc, NodeKind op, Value a, Value b, Value *out,
                              bool *handled)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Entry points of the partial evaluator: leaves and ops of a group, templates on them, their schedule space.
+// Entry points of the partial evaluator: leaves and ops of a group, templates on them, their
+// schedule space.
 #include "lang/eval.h"
 
 #include <stdio.h>
@@ -105,7 +106,8 @@ static bool check_requirements(Eval *e, Node *seq)
     return true;
 }
 
-// Extents that only the run decides, `count <= bound` in results' types, in order of appearance. Each becomes a further result, a number.
+// Extents that only the run decides, `count <= bound` in results' types, in order of appearance.
+// Each becomes a further result, a number.
 static int run_extents(Node *results, Sym *names)
 {
     int n = 0;
@@ -211,7 +213,8 @@ static bool run_part(Eval *e, Node *body, bool head)
     return ok;
 }
 
-// Results of a kernel or serial op as tensors that can be stored, checked against what the caller will receive.
+// Results of a kernel or serial op as tensors that can be stored, checked against what the caller
+// will receive.
 static bool bind_results(Eval *e, Loc loc, Node *results, const Epilogue *ep, int nresult)
 {
     Sym counts[MAX_RUN_EXTENTS];
@@ -288,7 +291,8 @@ static bool bind_all(Eval *e, const Instantiation *s)
            bind_attrs(e, s->decl->loc, s->decl, s->attrs, s->given);
 }
 
-// Epilogues that need whole rows, of results for which the kernel did not say when they are complete.
+// Epilogues that need whole rows, of results for which the kernel did not say when they are
+// complete.
 static bool finish_rows(Eval *e, Loc loc, Node *results)
 {
     for (int i = 0; i < NREST(results); i++) {
@@ -315,7 +319,8 @@ static bool instantiate(Eval *e, const Instantiation *s, const Epilogue *ep, int
     ok = ok && run_part(e, s->body, true) && bind_results(e, loc, s->results, ep, nresult) &&
          run_part(e, s->body, false);
     if (stmts) close_stage(e, stmts, s->body->loc);
-    // What only the whole kernel shows: an operation that a type lacks, memory used out of its scope.
+    // What only the whole kernel shows: an operation that a type lacks, memory used out of its
+    // scope.
     ok = ok && finish_rows(e, loc, s->results) && kernel_verify(k, e->diag);
     e->env = env;
     e->out = NULL;

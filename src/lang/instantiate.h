@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// From declarations to kernel IR by partial evaluation: what is known is computed, what is not becomes IR, ops are inlined where a kernel loads
-// and stores its parameters.
+// From declarations to kernel IR by partial evaluation: what is known is computed, what is not
+// becomes IR, ops are inlined where a kernel loads and stores its parameters.
 //
-// A group of ops is described by Tensors: leaves (memory), applications of ops to tensors, and the anchor's results (holes) that epilogue ops
-// read. instance_kernel then instantiates a template on them. The same machinery infers shapes: apply an op, look at its results.
+// A group of ops is described by Tensors: leaves (memory), applications of ops to tensors, and the
+// anchor's results (holes) that epilogue ops read. instance_kernel then instantiates a template on
+// them. The same machinery infers shapes: apply an op, look at its results.
 #ifndef HEALD_LANG_INSTANTIATE_H
 #define HEALD_LANG_INSTANTIATE_H
 
@@ -49,13 +50,13 @@ struct OpInst {
     int nresult;
 };
 
-typedef struct Epilogue { // of one kernel result
-    Tensor *
-        hole; // what `outputs` read; has the result's type and dims. NULL: the result is stored as it is in outputs[0]
-    Tensor **
-        outputs; // computed from the hole at the element with the same row-major position, or the same index where dims are equal; or with sums,
-    // maxima and the like over the last axis: then computed when whole rows are there (c.rows, docs/language.md)
-    Buffer **memory; // (noutput) where each goes
+// Of one kernel result. Outputs are computed from the hole at the element with the same row-major
+// position, or the same index where dims are equal; or with sums, maxima and the like over the last
+// axis: then when whole rows are there (c.rows, docs/language.md).
+typedef struct Epilogue {
+    Tensor *hole;     // has the result's type and dims; NULL: it is stored as it is in memory[0]
+    Tensor **outputs; // (noutput) read the hole
+    Buffer **memory;  // (noutput) where each goes
     int noutput;
 } Epilogue;
 
@@ -70,17 +71,20 @@ typedef struct Instance {
 // An empty kernel for `target`. The arena outlives it.
 Instance *instance_new(Arena *a, const Library *l, const Target *target, Diag *d);
 
-// A dynamic dimension of the kernel, with what is known about it (lo <= value <= hi, divisor divides it).
+// A dynamic dimension of the kernel, with what is known about it (lo <= value <= hi, divisor
+// divides it).
 Value instance_dim(Instance *in, const char *name, int64_t lo, int64_t hi, int64_t divisor);
 
-// A leaf: memory passed to the kernel. They become Kernel.params in order of creation; outputs after inputs.
+// A leaf: memory passed to the kernel. They become Kernel.params in order of creation; outputs
+// after inputs.
 Tensor *instance_input(Instance *in, const char *name, DType type, int rank, const Value *dims);
 Buffer *instance_output(Instance *in, const char *name, DType type, int rank, const Value *dims);
 Tensor *instance_hole(Instance *in, const char *name, DType type, int rank, const Value *dims);
 
-// Applies an op. args: one for each parameter, V_TENSOR, V_NONE where left out (trailing ones may be missing), a V_TUPLE of tensors for a variadic one.
-// attrs: Sym -> Value*, checked and completed by defaults. NULL with diagnostics at `loc` (wrong types, shapes that do not fit: they name the op and the
-// shapes), with notes in the declaration.
+// Applies an op. args: one for each parameter, V_TENSOR, V_NONE where left out (trailing ones may
+// be missing), a V_TUPLE of tensors for a variadic one. attrs: Sym -> Value*, checked and completed
+// by defaults. NULL with diagnostics at `loc` (wrong types, shapes that do not fit: they name the
+// op and the shapes), with notes in the declaration.
 OpInst *op_apply(Instance *in, Loc loc, const Node *op, int narg, const Value *args,
                  const Map *attrs);
 
@@ -91,20 +95,21 @@ typedef struct Choices {
     Value *value;
 } Choices;
 
-// Instantiates a template on inputs (one Value a parameter, as in op_apply), results (one Epilogue a result) and attributes. in->kernel is complete
-// after it. False with diagnostics; when a schedule choice does not fit, the reason is among them.
+// Instantiates a template on inputs (one Value a parameter, as in op_apply), results (one Epilogue
+// a result) and attributes. in->kernel is complete after it. False with diagnostics; when a
+// schedule choice does not fit, the reason is among them.
 bool instance_kernel(Instance *in, const Node *kernel, int narg, const Value *args,
                      const Map *attrs, const Epilogue *results, int nresult,
                      const Choices *choices);
 
-// What a template's results are for these arguments, one hole each: what instance_kernel will ask of `results`. Leaves the kernel as it
-// was. False with diagnostics.
+// What a template's results are for these arguments, one hole each: what instance_kernel will ask
+// of `results`. Leaves the kernel as it was. False with diagnostics.
 bool kernel_results(Instance *in, const Node *kernel, int narg, const Value *args, const Map *attrs,
                     const Choices *choices, Tensor ***results, int *n);
 
-// What a template would rather read a parameter as: `prefer layout panel(n)` is the result of the op
-// pack_panel on it. A caller that has it in that form sets Tensor.packed to a leaf of that shape; otherwise
-// reads of b.panel compute it from b.
+// What a template would rather read a parameter as: `prefer layout panel(n)` is the result of the
+// op pack_panel on it. A caller that has it in that form sets Tensor.packed to a leaf of that
+// shape; otherwise reads of b.panel compute it from b.
 typedef struct Preference {
     int param;
     const Node *op; // pack_NAME
@@ -113,12 +118,13 @@ typedef struct Preference {
 bool kernel_preferences(Instance *in, const Node *kernel, int narg, const Value *args,
                         const Map *attrs, const Choices *choices, Preference **out, int *n);
 
-// An op of serial form as a kernel of its own: one block that runs its body. outputs: as OpInst.results.
+// An op of serial form as a kernel of its own: one block that runs its body. outputs: as
+// OpInst.results.
 bool instance_serial(Instance *in, const Node *op, int narg, const Value *args, const Map *attrs,
                      Buffer *const *outputs, int noutput);
 
-// All combinations of a template's tune entries up to a level (0, 1 or 2), the default one first. Values may use attributes and the device.
-// False with diagnostics.
+// All combinations of a template's tune entries up to a level (0, 1 or 2), the default one first.
+// Values may use attributes and the device. False with diagnostics.
 bool kernel_choices(Instance *in, const Node *kernel, int level, Choices **out, int *n);
 void choices_print(const Choices *c, Buf *out); // "mr = 6, nv = 2"
 
@@ -126,7 +132,8 @@ void choices_print(const Choices *c, Buf *out); // "mr = 6, nv = 2"
 bool instance_evaluate(Instance *in, Node *expr, int n, const Sym *names, const Value *values,
                        Value *out);
 
-// One expression without tensors, such as a mapping or layout for `heald map`. V_NONE with diagnostics.
+// One expression without tensors, such as a mapping or layout for `heald map`. V_NONE with
+// diagnostics.
 Value evaluate_expression(Arena *a, const Library *l, const Target *target, const Node *expr,
                           Diag *d);
 

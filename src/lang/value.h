@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an expression of the language stands for while a template is instantiated: a value known now, or (V_EXPR) kernel IR that
-// computes it when the kernel runs. Packs are tuples.
+// What an expression of the language stands for while a template is instantiated: a value known
+// now, or (V_EXPR) kernel IR that computes it when the kernel runs. Packs are tuples.
 #ifndef HEALD_LANG_VALUE_H
 #define HEALD_LANG_VALUE_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as a file of the language whose kernels, ops and graphs are instantiated on small tensors of the declared types. What succeeds
-// is a well formed kernel; what fails has reported why.
+// Any bytes as a file of the language whose kernels, ops and graphs are instantiated on small
+// tensors of the declared types. What succeeds is a well formed kernel; what fails has reported
+// why.
 #include "unit/instantiate_case.h"
 
 #include <ctype.h>

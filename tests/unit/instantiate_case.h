@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A `graph` of the language as a test case of the evaluator: its ops before the kernel (or serial op) are prologues, those after it are
-// epilogues, names among the extents are dynamic dimensions, arguments named like a tune entry are schedule choices.
+// A `graph` of the language as a test case of the evaluator: its ops before the kernel (or serial
+// op) are prologues, those after it are epilogues, names among the extents are dynamic dimensions,
+// arguments named like a tune entry are schedule choices.
 #ifndef HEALD_TESTS_INSTANTIATE_CASE_H
 #define HEALD_TESTS_INSTANTIATE_CASE_H
 

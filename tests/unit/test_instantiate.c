@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The partial evaluator: every case of tests/golden/lang/kernels gives exactly the kernel (.ir) or diagnostics (.err) beside it, and is
-// well formed. A case named NAME_want computes the same as NAME; the interpreter runs both on the same data.
+// The partial evaluator: every case of tests/golden/lang/kernels gives exactly the kernel (.ir) or
+// diagnostics (.err) beside it, and is well formed. A case named NAME_want computes the same as
+// NAME; the interpreter runs both on the same data.
 //
 // HEALD_BLESS=1 writes the golden files instead.
 #include "base/os.h"
@@ -72,14 +73,7 @@ static void fill(void *data, DType t, int64_t n, uint32_t seed)
     for (int64_t i = 0; i < n; i++) {
         seed = seed * 1664525 + 1013904223;
         int v = (int)(seed >> 16 & 7) - (dtypes[t].class == DC_UINT ? 0 : 3);
-        switch (t) {
-        case DT_F32: ((float *)data)[i] = (float)v; break;
-        case DT_F64: ((double *)data)[i] = v; break;
-        case DT_I32: ((int32_t *)data)[i] = v; break;
-        case DT_I64: ((int64_t *)data)[i] = v; break;
-        case DT_BOOL: ((uint8_t *)data)[i] = v & 1; break;
-        default: memset((char *)data + (size_t)i * dtype_size(t), 0, dtype_size(t));
-        }
+        dtype_store_f64(t, (char *)data + (size_t)i * dtype_size(t), t == DT_BOOL ? v & 1 : v);
     }
 }
 
@@ -428,6 +422,94 @@ static void test_results_fit_the_callers_memory(void **state)
     }
 }
 
+// ---- groups: every template of a product with a prologue, two outputs and sums over rows
+
+static void load_folder(Texts *t, const char *folder)
+{
+    char **names;
+    int n;
+    assert_null(dir_list(&t->arena, folder, &names, &n));
+    for (int i = 0; i < n; i++) {
+        char *path = path_join(&t->arena, folder, names[i]);
+        if (path_is_dir(path)) load_folder(t, path);
+        else if (!load(t, path, path)) fail_msg("%s", messages(t));
+    }
+}
+
+static Node *graph_of(Texts *t, const char *name, const char *text)
+{
+    Source *s = sources_add(&t->sources, name, text, strlen(text));
+    Node *file = parse_file(&t->arena, t->lib.names, s, &t->diag);
+    if (!file || !library_add(&t->lib, file, &t->diag)) fail_msg("%s", messages(t));
+    return REST(file)[0];
+}
+
+typedef struct Product {
+    const char *op, *params, *attrs;
+} Product;
+
+static const char *group_text(Texts *t, const Product *p, const char *callee, const char *attrs,
+                              const char *copied)
+{
+    return arena_printf(&t->arena,
+                        "graph g(%s) -> (y, z, s) { u = relu(x); %s = %s(u, w%s%s); %s"
+                        "y = add(h, r); z = relu(h); s = reduce_sum(h; axes = (-1,), "
+                        "keepdims = false); }",
+                        p->params, copied[0] ? "p" : "h", callee, attrs[0] ? "; " : "", attrs,
+                        copied);
+}
+
+static bool group(Texts *t, Node *kernel, const Product *p)
+{
+    bool tiles = case_is_choice(kernel, intern(t->lib.names, "mr"));
+    const char *attrs = arena_printf(&t->arena, "%s%s%s", p->attrs,
+                                     p->attrs[0] && tiles ? ", " : "", tiles ? "mr = 6" : "");
+    Case c;
+    Node *graph = graph_of(t, kernel->u.sym, group_text(t, p, kernel->u.sym, attrs, ""));
+    if (!case_run(&c, &t->arena, &t->lib, &t->diag, graph)) {
+        diag_clear(&t->diag); // a shape that the template is not for
+        return false;
+    }
+    check_same(t, graph, c.in->kernel,
+               graph_of(t, p->op, group_text(t, p, p->op, p->attrs, "h = copy(p); ")));
+    return true;
+}
+
+static void test_products_in_groups(void **state)
+{
+    static const Product rows[] = {
+        // op      parameters                                         attributes
+        {"matmul", "x: f32[9, 7], w: f32[7, 11], r: f32[11]", ""},
+        {"matmul", "x: f32[3, 7], w: f32[7, 11], r: f32[11]", ""},
+        {"matmul", "x: f32[2, 5, 7], w: f32[2, 7, 40], r: f32[40]", ""},
+        {"conv", "x: f32[1, 4, 6, 9], w: f32[8, 4, 3, 3], r: f32[9]", "pads = (1, 1, 1, 1)"},
+        {"conv", "x: f32[1, 4, 6, 9], w: f32[4, 1, 3, 3], r: f32[9]",
+         "group = 4, pads = (1, 1, 1, 1)"},
+    };
+    (void)state;
+    static const char *const ops[] = {"matmul", "conv"};
+    for (size_t o = 0; o < COUNT(ops); o++) {
+        Texts t = {0};
+        t.sources.arena = &t.arena;
+        diag_init(&t.diag, &t.arena, &t.sources);
+        library_init(&t.lib, &t.arena, interner_new(&t.arena), &t.sources);
+        load_folder(&t, "lib/ops");
+        load_folder(&t, "lib/kernels");
+        if (!load(&t, "lib/math.hd", "lib/math.hd")) fail_msg("%s", messages(&t));
+        KernelList *kernels = map_get(&t.lib.implementers, intern(t.lib.names, ops[o]));
+        assert_non_null(kernels);
+        for (int i = 0; i < kernels->n; i++) {
+            int served = 0;
+            for (size_t k = 0; k < COUNT(rows); k++)
+                if (!strcmp(rows[k].op, ops[o])) served += group(&t, kernels->at[i], &rows[k]);
+            // its operand must be packed beforehand, which a graph does not say
+            bool packed = !strcmp(kernels->at[i]->u.sym, "matmul_packed_cpu");
+            if (!served && !packed) fail_msg("no shape suits %s", kernels->at[i]->u.sym);
+        }
+        arena_free(&t.arena);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -438,6 +520,7 @@ int main(void)
         cmocka_unit_test(test_levels_of_choices),
         cmocka_unit_test(test_too_many_choices),
         cmocka_unit_test(test_results_fit_the_callers_memory),
+        cmocka_unit_test(test_products_in_groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
