@@ -4,6 +4,7 @@
 
 #include "base/os.h"
 #include "ir/interp_device.h"
+#include "runtime/cuda.h"
 #include "runtime/memory.h"
 
 #include <stdlib.h>
@@ -91,19 +92,37 @@ static heald_status take_options(heald_context *c, const heald_context_options *
     return HEALD_OK;
 }
 
+// The GPU at hand says what it is.
+static heald_status target_of_device(heald_context *c)
+{
+    heald_status s = device_open(&device_cuda, NULL, &c->device, &c->error);
+    if (s) return s;
+    const CudaInfo *i = cuda_info(c->device);
+    cuda_target(&c->arena, i->arch, &c->target);
+    c->target.ncore = i->nmultiprocessor;
+    c->target.shared_bytes = i->shared_bytes;
+    c->target.l2_bytes = i->l2_bytes;
+    return HEALD_OK;
+}
+
+// "cuda", "cuda:sm_80" for code that another machine runs, "interp", "interp:sm_80" for a GPU's code
+// in the interpreter.
 static heald_status choose_target(heald_context *c)
 {
-    const char *name = c->options.target ? c->options.target : "auto";
-    target_host(&c->target);
-    if (c->options.threads > 0) c->target.ncore = c->options.threads;
-    c->interpret = !strcmp(name, "interp");
-    if (c->interpret || !strcmp(name, "cpu") || !strcmp(name, "auto")) return HEALD_OK;
-    if (!strncmp(name, "cuda", 4)) {
-        return error_set(&c->error, HEALD_UNSUPPORTED,
-                         "target %s: this version generates code for CPUs only", name);
-    }
+    const char *name = c->options.target ? c->options.target : "auto", *arch = strchr(name, ':');
+    target_host(&c->host);
+    if (c->options.threads > 0) c->host.ncore = c->options.threads;
+    c->target = c->host;
+    c->interpret = !strncmp(name, "interp", 6) && (!name[6] || name[6] == ':');
+    if (!strcmp(name, "interp") || !strcmp(name, "cpu") || !strcmp(name, "auto")) return HEALD_OK;
+    if (!strcmp(name, "cuda")) return target_of_device(c);
+    bool gpu = arch && (c->interpret || !strncmp(name, "cuda:", 5));
+    if (gpu && target_cuda(&c->target, arch + 1)) return HEALD_OK;
+    if (gpu)
+        return error_set(&c->error, HEALD_UNSUPPORTED, "target %s: an architecture that is not known",
+                         name);
     return error_set(&c->error, HEALD_INVALID_ARGUMENT,
-                     "unknown target '%s'; auto, cpu and interp are known", name);
+                     "unknown target '%s'; auto, cpu, cuda and interp are known", name);
 }
 
 typedef struct Creation {
@@ -156,7 +175,7 @@ void heald_context_destroy(heald_context *c)
 heald_status context_toolchain(heald_context *c)
 {
     const char *why = NULL;
-    if (c->toolchain.cc || toolchain_find(&c->arena, &c->target, &c->toolchain, &why))
+    if (c->toolchain.cc || toolchain_find(&c->arena, &c->host, &c->toolchain, &why))
         return HEALD_OK;
     return error_set(&c->error, HEALD_COMPILE, "%s", why);
 }
@@ -178,9 +197,11 @@ heald_status context_cache(heald_context *c)
 
 heald_status context_device(heald_context *c)
 {
-    if (c->device) return HEALD_OK;
     const heald_context_options *o = &c->options;
     if (!c->pool && !o->parallel_for) c->pool = pool_create(o->threads);
+    if (c->device) return HEALD_OK;
+    if (c->target.kind == TARGET_CUDA && !c->interpret)
+        return device_open(&device_cuda, NULL, &c->device, &c->error);
     DeviceOptions d = {.nthread = o->threads,
                        .pool = c->pool,
                        .parallel_for = o->parallel_for,
@@ -194,12 +215,21 @@ OpTable *context_ops(heald_context *c)
     return c->ops;
 }
 
+static heald_status cuda_toolchain(heald_context *c)
+{
+    const char *why = NULL;
+    if (!c->cuda) c->cuda = cuda_toolchain_find(&c->arena, &why);
+    return c->cuda ? HEALD_OK : error_set(&c->error, HEALD_COMPILE, "%s", why);
+}
+
 heald_status context_builder(heald_context *c, Builder *out)
 {
     *out = (Builder){.interpret = c->interpret};
     if (c->interpret) return HEALD_OK;
-    heald_status s = context_toolchain(c);
+    bool cuda = c->target.kind == TARGET_CUDA;
+    heald_status s = cuda ? cuda_toolchain(c) : context_toolchain(c);
     if (!s) s = context_cache(c);
+    out->cuda = c->cuda;
     out->toolchain = &c->toolchain;
     out->cache = c->cache;
     return s;

@@ -21,8 +21,10 @@ struct heald_context {
     char *message;                 // both as text, for heald_last_error; from memory_alloc
     heald_context_options options; // texts are copies
     Target target;
+    Target host;    // where constants are folded: this machine's processor
     bool interpret; // no compiler: the interpreter runs kernels
     Toolchain toolchain;
+    const CudaToolchain *cuda; // NULL until it is found
     Cache *cache;
     Pool *pool;
     Device *device;

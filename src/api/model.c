@@ -75,7 +75,7 @@ static heald_status read_text(heald_context *c, Load *l)
                          l->name, n);
     }
     heald_model *m = l->model;
-    m->graph = graph_from_text(&m->arena, &c->library, context_ops(c), &c->target, found, &c->diag);
+    m->graph = graph_from_text(&m->arena, &c->library, context_ops(c), &c->host, found, &c->diag);
     return m->graph ? HEALD_OK : HEALD_DIAGNOSTIC;
 }
 
@@ -231,7 +231,7 @@ static Graph *specialise(heald_model *m, ModelInstance *in, heald_tensor *const 
         more = false;
         memset(wanted, 0, (size_t)n * sizeof *wanted);
         diag_clear(&c->diag);
-        Graph *g = graph_specialise(m->graph, &in->arena, &s, &c->target, &c->diag);
+        Graph *g = graph_specialise(m->graph, &in->arena, &s, &c->host, &c->diag);
         if (g) return g;
         for (int i = 0; i < n; i++) {
             if (!wanted[i] || in->fixed[i]) continue;
@@ -266,6 +266,7 @@ static heald_status compile(heald_model *m, ModelInstance *in, heald_tensor *con
     o.pool = c->pool;
     if (!s) s = model_compile(g, &in->arena, &o, &in->compiled, &c->diag, &c->error);
     RunOptions run = {.cancel = c->options.cancel ? is_cancelled : NULL, .user = &c->options};
+    if (!s) s = model_load(in->compiled, c->device, &c->error);
     if (!s) s = plan_runner_create(in->compiled->plan, c->device, &run, &in->runner, &c->error);
     return s;
 }
@@ -327,7 +328,7 @@ heald_status model_run(heald_model *m, heald_tensor *const *inputs, heald_tensor
 {
     ModelInstance *in;
     heald_status s = model_instance(m, inputs, &in);
-    return s ? s : plan_run_tensors(in->runner, inputs, outputs, &m->context->error);
+    return s ? s : plan_run_host(in->runner, inputs, outputs, &m->context->error);
 }
 
 // ---- public

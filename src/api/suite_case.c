@@ -84,7 +84,7 @@ static Graph *specialise(Case *c)
     for (;;) {
         memset(wanted, 0, (size_t)n * sizeof *wanted);
         diag_clear(&c->context->diag);
-        Graph *to = graph_specialise(g, c->arena, &s, &c->context->target, &c->context->diag);
+        Graph *to = graph_specialise(g, c->arena, &s, &c->context->host, &c->context->diag);
         bool more = false;
         for (int i = 0; !to && i < n; i++) {
             if (!wanted[i] || data[i]) continue;
@@ -135,15 +135,16 @@ static heald_status make_tensors(Case *c, int n, HostTensor *const *from, heald_
     return s ? error_set(&c->context->error, s, "an input cannot be a tensor") : s;
 }
 
-static heald_status run_model(Case *c, const CompiledModel *m, heald_tensor **outputs)
+static heald_status run_model(Case *c, CompiledModel *m, heald_tensor **outputs)
 {
     Error *e = &c->context->error;
     heald_tensor **inputs = NEW_ARRAY(c->arena, heald_tensor *, c->graph->inputs.n);
     PlanRunner *runner;
     heald_status s = make_tensors(c, c->graph->inputs.n, c->given, inputs);
+    if (!s) s = model_load(m, c->context->device, e);
     if (!s) s = plan_runner_create(m->plan, c->context->device, NULL, &runner, e);
     if (s) return s;
-    s = plan_run_tensors(runner, inputs, outputs, e);
+    s = plan_run_host(runner, inputs, outputs, e);
     plan_runner_destroy(runner);
     return s;
 }

@@ -27,6 +27,9 @@ bool cuda_stage(const Kernel *k, const Stage *s, CudaStage *out, Diag *d);
 
 // Architecture as a number: 90 for "sm_90a".
 int cuda_arch_number(const char *arch);
+// The target for a GPU of that number; of one that is not in the table, the nearest below, with its
+// own name.
+void cuda_target(Arena *a, int arch, Target *out);
 
 typedef struct CudaToolchain CudaToolchain;
 

@@ -21,6 +21,16 @@ bool cuda_fill_stages(const Kernel *k, RuntimeKernel *r, Diag *d)
     return true;
 }
 
+void cuda_target(Arena *a, int arch, Target *out)
+{
+    const char *name = arena_printf(a, "sm_%d", arch);
+    if (target_cuda(out, arena_printf(a, "%sa", name)) || target_cuda(out, name)) return;
+    int below = arch;
+    while (below > 75 && !target_cuda(out, arena_printf(a, "sm_%d", below))) below--;
+    if (below <= 75) target_cuda(out, "sm_75");
+    out->arch = name;
+}
+
 typedef struct Compile {
     const CudaToolchain *toolchain;
     const CudaFlags *flags;

@@ -271,9 +271,10 @@ static bool by_template(Lower *l, const Node *kernel)
 static bool by_meaning(Lower *l, int output)
 {
     const GraphNode *n = l->group->anchor;
-    const Node *copy = map_get(&l->g->library->kernels, intern(l->g->library->names, "copy"));
+    const char *name = l->target->kind == TARGET_CUDA ? "copy_cuda" : "copy";
+    const Node *copy = map_get(&l->g->library->kernels, intern(l->g->library->names, name));
     if (!copy) {
-        diag_error(l->diag, 0, "no loaded text declares the kernel 'copy'");
+        diag_error(l->diag, 0, "no loaded text declares the kernel '%s'", name);
         return false;
     }
     Epilogue ep;

@@ -108,6 +108,10 @@ heald_status plan_run(PlanInstance *i, heald_tensor *const *inputs, heald_tensor
 // plan_prepare and plan_run with the shapes of the inputs.
 heald_status plan_run_tensors(PlanRunner *r, heald_tensor *const *inputs, heald_tensor **outputs,
                               Error *e);
+// As plan_run_tensors, but tensors may also be the host's where the device has memory of its own, and
+// outputs that are created are.
+heald_status plan_run_host(PlanRunner *r, heald_tensor *const *inputs, heald_tensor **outputs,
+                           Error *e);
 
 const int64_t *plan_instance_dims(const PlanInstance *i, int value); // (rank) of that value
 int64_t plan_instance_bytes(const PlanInstance *i);                  // memory for temporaries
