@@ -67,6 +67,9 @@ bool eval_stage(Eval *e, Node *n)
     bool ok = eval_stmts(e, KID(n, STAGE, body));
     e->returning = false; // ends this stage only
     e->stage->body = eval_end(e, body, saved, n->loc);
+    // A stage without statements is no launch, but a kernel has one stage at least.
+    bool only = e->kernel->stages.n == 1 && e->kernel->stages.at[0]->body->nkid == 0;
+    if (body->list.n && only) e->kernel->stages.n = 0;
     if (body->list.n || !e->kernel->stages.n) VEC_PUSH(e->arena, &e->kernel->stages, e->stage);
     e->stage = NULL;
     return ok;
