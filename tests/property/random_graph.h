@@ -23,7 +23,8 @@ typedef struct RgWorld {
     const char *dir; // for generated C, removed by rg_world_free
 } RgWorld;
 
-const char *rg_world_init(RgWorld *w, bool optimise); // NULL or what is wrong
+// optimise: "-O1", for C. NULL or what is wrong.
+const char *rg_world_init(RgWorld *w, const char *optimise);
 void rg_world_free(RgWorld *w);
 
 // ---- a graph in the making

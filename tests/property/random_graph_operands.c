@@ -288,7 +288,14 @@ bool rg_is_read(const RandomGraph *g, int value)
     return false;
 }
 
-// A value that is there already, rather one that nobody reads yet.
+static bool like_first(const Maker *m, const RgValue *v)
+{
+    const RgValue *f = &m->g->values.at[m->first_value];
+    return v->rank == f->rank && !memcmp(v->dims, f->dims, (size_t)v->rank * sizeof *v->dims);
+}
+
+// A value that is there already, rather one that nobody reads yet; beside a first operand, rather one
+// of its shape.
 static bool present_value(Maker *m, const Node *p, int *out)
 {
     if (!m->g->values.n) return false;
@@ -297,7 +304,8 @@ static bool present_value(Maker *m, const Node *p, int *out)
         int at = rg_below(&m->random, m->g->values.n);
         if (rg_chance(&m->random, 50)) at = m->g->values.n - 1 - rg_below(&m->random, (int)min_i64(m->g->values.n, 4));
         const RgValue *v = &m->g->values.at[at];
-        if (v->literal || (i < 6 && (v->node < 0 || rg_is_read(m->g, at)))) continue;
+        if (v->literal || (i < 6 && m->first_value < 0 && (v->node < 0 || rg_is_read(m->g, at)))) continue;
+        if (i < 8 && m->first_value >= 0 && !like_first(m, v)) continue; // diamonds
         if (maker_bind(m, p, v)) {
             *out = at;
             return true;
@@ -313,7 +321,7 @@ bool maker_operand(Maker *m, const Node *p, bool first, int *out)
 {
     char fill = fill_of(m, p, DT_NONE);
     bool index = fill == 'n' || fill == 'i';
-    if (!index && rg_chance(&m->random, first ? 85 : 45) && present_value(m, p, out)) return true;
+    if (!index && rg_chance(&m->random, first ? 85 : 60) && present_value(m, p, out)) return true;
     return maker_fresh(m, p, out);
 }
 

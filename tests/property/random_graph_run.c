@@ -22,7 +22,7 @@ enum { GUARD_BYTES = 64, GUARD = 0xb7 };
 
 // ---- the world
 
-const char *rg_world_init(RgWorld *w, bool optimise)
+const char *rg_world_init(RgWorld *w, const char *optimise)
 {
     *w = (RgWorld){0};
     Arena *a = &w->arena;
@@ -39,8 +39,8 @@ const char *rg_world_init(RgWorld *w, bool optimise)
     target_host(&w->target);
     const char *why;
     w->have_compiler = toolchain_find(a, &w->target, &w->tools, &why);
-    if (w->have_compiler && !optimise && !strncmp(w->tools.flags, "-O3", 3))
-        w->tools.flags = arena_printf(a, "-O1%s", w->tools.flags + 3);
+    if (w->have_compiler && !strncmp(w->tools.flags, "-O3", 3))
+        w->tools.flags = arena_printf(a, "%s%s", optimise, w->tools.flags + 3);
     const char *tmp = getenv("TMPDIR");
     char *dir = arena_printf(a, "%s/heald-random-XXXXXX", tmp ? tmp : "/tmp");
     if (!mkdtemp(dir)) return arena_printf(a, "%s cannot be made", dir);

@@ -104,7 +104,7 @@ static int run_batch(RgWorld *w, const Options *o, int first, int n, Tally *t)
             printf("not ok - graph %d of seed %llu: ", first + i, (unsigned long long)o->seed);
             report(run[i], text[i]);
             fflush(stdout);
-            if (o->shrink && ++t->failed <= MAX_FAILURES) shrink_and_report(w, graph[i]);
+            if (++t->failed <= MAX_FAILURES && o->shrink) shrink_and_report(w, graph[i]);
         }
         rg_run_free(run[i]);
     }
@@ -221,7 +221,7 @@ int main(int argc, char **argv)
 {
     Options o = {.seed = FIXED_SEED};
     const char *file = NULL;
-    bool optimise = false;
+    const char *optimise = "-O1";
     for (int i = 1; i < argc; i++) {
         const char *next = i + 1 < argc ? argv[i + 1] : "";
         if (!strcmp(argv[i], "--seed")) o.seed = strtoull(next, NULL, 10), i++;
@@ -231,7 +231,7 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[i], "--shrink")) o.shrink = true;
         else if (!strcmp(argv[i], "--verbose")) o.verbose = true;
         else if (!strcmp(argv[i], "--statistics")) o.statistics = true;
-        else if (!strcmp(argv[i], "-O3")) optimise = true;
+        else if (!strncmp(argv[i], "-O", 2)) optimise = argv[i];
         else file = argv[i];
     }
     RgWorld w;
