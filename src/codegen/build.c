@@ -16,9 +16,9 @@ typedef struct ShapeRow {
 } ShapeRow;
 
 static const ShapeRow shape_rows[] = {
-    {N_ADD, SHAPE_ADD}, {N_SUB, SHAPE_SUB}, {N_MUL, SHAPE_MUL},  {N_DIV, SHAPE_DIV},
-    {N_MOD, SHAPE_MOD}, {N_MIN, SHAPE_MIN}, {N_MAX, SHAPE_MAX},  {N_EQ, SHAPE_EQ},
-    {N_NE, SHAPE_NE},   {N_LT, SHAPE_LT},   {N_LE, SHAPE_LE},    {N_LAND, SHAPE_AND},
+    {N_ADD, SHAPE_ADD}, {N_SUB, SHAPE_SUB},  {N_MUL, SHAPE_MUL}, {N_DIV, SHAPE_DIV},
+    {N_MOD, SHAPE_MOD}, {N_MIN, SHAPE_MIN},  {N_MAX, SHAPE_MAX}, {N_EQ, SHAPE_EQ},
+    {N_NE, SHAPE_NE},   {N_LT, SHAPE_LT},    {N_LE, SHAPE_LE},   {N_LAND, SHAPE_AND},
     {N_LOR, SHAPE_OR},  {N_BAND, SHAPE_AND}, {N_BOR, SHAPE_OR},
 };
 
@@ -142,7 +142,8 @@ static void name_kernel(Arena *a, Kernel *k, const char *op)
     uint64_t hash = hash_bytes(buf_text(&text), text.size, 0);
     char *name = arena_printf(k->arena, "h_%.48s_%016llx", op, (unsigned long long)hash);
     for (char *c = name; *c; c++)
-        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", *c)) *c = '_';
+        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", *c))
+            *c = '_';
     k->name = name;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fusion groups. A group starts from an anchor and grows forwards over pointwise readers, which
-// become epilogues, and backwards over producers that only it reads, which become prologues. Anchors
-// are taken in this order: ops with templates and reductions, ops that move elements, pointwise ops.
-// Growing is refused where groups would wait for each other.
+// become epilogues, and backwards over producers that only it reads, which become prologues.
+// Anchors are taken in this order: ops with templates and reductions, ops that move elements,
+// pointwise ops. Growing is refused where groups would wait for each other.
 #include "graph/private.h"
 
 #include <stdlib.h>
@@ -132,8 +132,8 @@ static const char *refuse_epilogue(Fuser *f, Group *p, GraphNode *r)
         GraphValue *v = r->input[i];
         if (!v || !in_group(f, p, v)) continue;
         OpAccess a = access_of(r, i);
-        bool same = a == ACCESS_NONE || a == ACCESS_SAME ||
-                    (a == ACCESS_BROADCAST && same_dims(v, y));
+        bool same =
+            a == ACCESS_NONE || a == ACCESS_SAME || (a == ACCESS_BROADCAST && same_dims(v, y));
         if (!same) return "reads other elements";
         evaluations += f->evaluations[v->id];
     }
@@ -190,8 +190,8 @@ static bool only_reader(const GraphValue *v, const GraphNode *reader)
     return !v->is_output;
 }
 
-static bool allow_prologue(const Fuser *f, const Group *p, const GraphNode *n, const GraphNode *reader,
-                           const GraphValue *v)
+static bool allow_prologue(const Fuser *f, const Group *p, const GraphNode *n,
+                           const GraphNode *reader, const GraphValue *v)
 {
     if (f->group_of[n->id] || !only_output(n) || !only_reader(v, reader)) return false;
     if (n->op->class == OPCLASS_SERIAL || n->op->class == OPCLASS_REDUCTION) return false;
@@ -321,7 +321,8 @@ Groups graph_fuse(const Graph *g, Arena *a, const Target *t, const FuseOptions *
 static void print_nodes(const char *what, const GraphNodes *list, Buf *out)
 {
     for (int i = 0; i < list->n; i++)
-        buf_printf(out, "%s%s %s", i ? ", " : what, list->at[i]->op->decl->u.sym, list->at[i]->name);
+        buf_printf(out, "%s%s %s", i ? ", " : what, list->at[i]->op->decl->u.sym,
+                   list->at[i]->name);
 }
 
 void groups_print(const Groups *g, Buf *out)

@@ -45,8 +45,8 @@ GraphValue *graph_constant(Graph *g, const char *name, DType type, int rank, con
     return v;
 }
 
-GraphNode *graph_node(Graph *g, const char *name, const char *origin, OpBindings choices, int ninput,
-                      GraphValue *const *input, int noutput, GraphValue *const *output)
+GraphNode *graph_node(Graph *g, const char *name, const char *origin, OpBindings choices,
+                      int ninput, GraphValue *const *input, int noutput, GraphValue *const *output)
 {
     GraphNode *n = NEW(g->arena, GraphNode);
     n->id = g->nodes.n;

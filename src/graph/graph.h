@@ -17,7 +17,7 @@ typedef struct GraphValue {
     const char *name; // the model's; never NULL
     DType type;       // DT_NONE: not known yet
     int rank;         // -1: not known yet
-    Value *dims;      // (rank) V_INT; before specialisation also V_STR, a named dimension, or V_NONE
+    Value *dims; // (rank) V_INT; before specialisation also V_STR, a named dimension, or V_NONE
     const void *data; // of a constant, row-major, borrowed; NULL: none
     GraphNode *producer;
     int output; // which of the producer's
@@ -83,8 +83,8 @@ GraphValue *graph_input(Graph *g, const char *name, DType type, int rank, const 
 GraphValue *graph_constant(Graph *g, const char *name, DType type, int rank, const int64_t *dims,
                            const void *data);
 // Outputs become values of the node; NULL where not wanted. Producers are added before readers.
-GraphNode *graph_node(Graph *g, const char *name, const char *origin, OpBindings choices, int ninput,
-                      GraphValue *const *input, int noutput, GraphValue *const *output);
+GraphNode *graph_node(Graph *g, const char *name, const char *origin, OpBindings choices,
+                      int ninput, GraphValue *const *input, int noutput, GraphValue *const *output);
 void graph_attr(Graph *g, GraphNode *n, const char *name, Value v);
 void graph_output(Graph *g, GraphValue *v);
 
@@ -104,10 +104,11 @@ typedef struct Specialisation {
     const int *rank;
     const void *const *data; // or NULL
     int64_t fold_limit;      // elements of a folded result; 0: 4 Mi
-    bool *wanted;            // or NULL. After a failure: set for the inputs whose elements would have
-                             // to be known
+    bool *wanted; // or NULL. After a failure: set for the inputs whose elements would have
+                  // to be known
 } Specialisation;
-Graph *graph_specialise(const Graph *g, Arena *a, const Specialisation *s, const Target *t, Diag *d);
+Graph *graph_specialise(const Graph *g, Arena *a, const Specialisation *s, const Target *t,
+                        Diag *d);
 
 void graph_print(const Graph *g, Buf *out); // one line a node
 
@@ -118,7 +119,8 @@ typedef struct Group {
     GraphNode *anchor;
     GraphNodes prologue; // computed where the anchor loads
     GraphNodes epilogue; // computed where the anchor's result is stored
-    const Node *kernel;  // a template of the anchor's op; NULL: the op's meaning through `copy`, or serial
+    const Node
+        *kernel; // a template of the anchor's op; NULL: the op's meaning through `copy`, or serial
     GraphValues inputs, outputs;
     const char *why; // why it ends where it ends
 } Group;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups to kernels: leaves for what the group reads, ops applied before and after the anchor, and a
-// template instantiated on them. The first template of the anchor's op that fits is taken; the last
+// Groups to kernels: leaves for what the group reads, ops applied before and after the anchor, and
+// a template instantiated on them. The first template of the anchor's op that fits is taken; the last
 // resort is `copy`, whose prologue is the anchor's meaning.
 #include "graph/private.h"
 
@@ -93,7 +93,8 @@ static void collapse(Lower *l)
         Value *d = NEW_ARRAY(l->arena, Value, merged);
         for (int k = 0; k < merged; k++) d[k] = value_int(1);
         for (int k = 0; k < rank; k++)
-            if (axis_of[k] >= 0 && extent_at(v, rank, k) != 1) d[axis_of[k]] = value_int(size[axis_of[k]]);
+            if (axis_of[k] >= 0 && extent_at(v, rank, k) != 1)
+                d[axis_of[k]] = value_int(size[axis_of[k]]);
         l->dims[v->id] = d;
     }
 }
@@ -204,9 +205,11 @@ static GraphValue *packed_value(Lower *l, GraphValue *v, const Preference *p, co
         }
     }
     Arena *a = l->g->arena;
-    GraphValue *out = graph_value(l->g, arena_printf(a, "%s, packed", v->name), t->type, t->rank, t->dims);
+    GraphValue *out =
+        graph_value(l->g, arena_printf(a, "%s, packed", v->name), t->type, t->rank, t->dims);
     GraphNode *n = NEW(a, GraphNode);
-    *n = (GraphNode){.id = -1, .name = out->name, .origin = p->op->u.sym, .ninput = 1, .noutput = 1};
+    *n =
+        (GraphNode){.id = -1, .name = out->name, .origin = p->op->u.sym, .ninput = 1, .noutput = 1};
     n->op = op_info(l->g->ops, p->op);
     n->input = arena_copy(a, &v, sizeof v);
     n->output = arena_copy(a, &out, sizeof out);
@@ -225,7 +228,8 @@ static bool pack_constants(Lower *l, const Node *kernel, int narg, Value *args)
     const GraphNode *n = l->group->anchor;
     Preference *list;
     int count;
-    if (!kernel_preferences(l->in, kernel, narg, args, &n->attrs, NULL, &list, &count)) return false;
+    if (!kernel_preferences(l->in, kernel, narg, args, &n->attrs, NULL, &list, &count))
+        return false;
     for (int i = 0; i < count; i++) {
         GraphValue *v = list[i].param < n->ninput ? n->input[list[i].param] : NULL;
         if (!v || !v->data || args[list[i].param].kind != V_TENSOR) continue;

@@ -40,7 +40,8 @@ typedef struct Compiling {
 // ---- kernels
 
 // Equal kernels are built once.
-static int distinct(Compiling *c, Map *seen, Interner *texts, const LoweredKernel *k, const char *op)
+static int distinct(Compiling *c, Map *seen, Interner *texts, const LoweredKernel *k,
+                    const char *op)
 {
     Buf text;
     buf_init(&text, k->arena);
@@ -90,7 +91,8 @@ static bool lower_groups(Compiling *c, Diag *d)
     Arena scratch = {.nomem = c->arena->nomem};
     Lowering l = {.texts = interner_new(&scratch)};
     bool ok = true;
-    for (int i = 0; ok && i < c->model->groups.n; i++) ok = lower_group(c, &l, c->model->groups.at[i], d);
+    for (int i = 0; ok && i < c->model->groups.n; i++)
+        ok = lower_group(c, &l, c->model->groups.at[i], d);
     arena_free(&scratch);
     return ok;
 }
@@ -169,8 +171,7 @@ static heald_status run_launch(Compiling *c, Launch *l, Device *device, Error *e
         params[in->n + i] = heald_tensor_data(t);
     }
     heald_status s = launch_kernel(device, &c->builds.at[l->build].built->runtime, params, NULL, e);
-    for (int i = 0; !s && i < l->outputs.n; i++)
-        c->data[l->outputs.at[i]->id] = params[in->n + i];
+    for (int i = 0; !s && i < l->outputs.n; i++) c->data[l->outputs.at[i]->id] = params[in->n + i];
     l->done = !s;
     return s;
 }
@@ -189,7 +190,9 @@ static heald_status run_constant_launches(Compiling *c, Error *e)
             known = known && known_data(c, l->group->inputs.at[k]);
         if (!known) continue;
         DeviceOptions one = {.nthread = 1, .pool = c->o->pool};
-        if (!device) s = device_open(c->o->builder.interpret ? &device_interp : &device_cpu, &one, &device, e);
+        if (!device)
+            s = device_open(c->o->builder.interpret ? &device_interp : &device_cpu, &one, &device,
+                            e);
         if (!s) s = run_launch(c, l, device, e);
     }
     device_close(device);
@@ -250,8 +253,8 @@ static heald_status need(Compiling *c, const GraphValue *v, Error *e)
     return HEALD_OK;
 }
 
-// Outputs first, so that kernels write them directly where they can: the value that is a view's base
-// becomes a view of the output. The rest is copied in the end.
+// Outputs first, so that kernels write them directly where they can: the value that is a view's
+// base becomes a view of the output. The rest is copied in the end.
 static void plan_outputs(Compiling *c, bool *copied)
 {
     const Graph *g = c->g;
@@ -304,7 +307,8 @@ static heald_status make_plan(Compiling *c, Error *e)
     for (int i = 0; !s && i < g->outputs.n; i++) {
         if (!copied[i]) continue;
         s = need(c, g->outputs.at[i], e);
-        if (!s) plan_copy(p, g->outputs.at[i]->name, c->value[g->outputs.at[i]->id], p->outputs.at[i]);
+        if (!s)
+            plan_copy(p, g->outputs.at[i]->name, c->value[g->outputs.at[i]->id], p->outputs.at[i]);
     }
     return s;
 }

@@ -67,8 +67,9 @@ static OpAccess access_of(const Scan *s, Node *index)
 
 static bool is_cheap(const Node *callee)
 {
-    static const char *const cheap[] = {"max", "min", "abs", "floor", "ceil", "rint", "acc", "select",
-                                        "lowest", "highest", "rank", "size", "T", "to"};
+    static const char *const cheap[] = {"max",  "min",  "abs",    "floor",  "ceil",
+                                        "rint", "acc",  "select", "lowest", "highest",
+                                        "rank", "size", "T",      "to"};
     for (size_t i = 0; callee->kind == N_NAME && i < COUNT(cheap); i++)
         if (!strcmp(callee->u.sym, cheap[i])) return true;
     return false;
@@ -221,7 +222,8 @@ static bool collapses(Scan *s, Node *n)
     if (n->kind != N_ASSIGN) return false;
     Node *place = KID(n, ASSIGN, place);
     s->pattern = place->kind == N_INDEX ? place : NULL;
-    if (!s->pattern || NREST(s->pattern) != 1 || REST(s->pattern)[0]->kind != N_SPREAD) return false;
+    if (!s->pattern || NREST(s->pattern) != 1 || REST(s->pattern)[0]->kind != N_SPREAD)
+        return false;
     return !names_axes(s, KID(n, ASSIGN, value), true);
 }
 
@@ -242,7 +244,8 @@ static bool extents_follow(Node *op)
             for (int p = 0; p < NREST(params); p++) {
                 Node *t = KID(REST(params)[p], PARAM, type);
                 Node *d = t && NREST(t) == 1 ? REST(t)[0] : NULL;
-                of_params = of_params || (d && d->kind == N_SPREAD && node_equal(KID(d, SPREAD, pack), REST(pack)[k]));
+                of_params = of_params || (d && d->kind == N_SPREAD &&
+                                          node_equal(KID(d, SPREAD, pack), REST(pack)[k]));
             }
             if (!of_params) return false;
         }
@@ -256,7 +259,8 @@ static OpClass class_of(const OpInfo *info)
     for (int i = 0; i < info->nparam; i++) {
         if (info->access[i] == ACCESS_REDUCE) return OPCLASS_REDUCTION;
         if (info->access[i] == ACCESS_MAP) return OPCLASS_MAP;
-        pointwise = pointwise || info->access[i] == ACCESS_SAME || info->access[i] == ACCESS_BROADCAST;
+        pointwise =
+            pointwise || info->access[i] == ACCESS_SAME || info->access[i] == ACCESS_BROADCAST;
     }
     return pointwise ? OPCLASS_POINTWISE : OPCLASS_MAP;
 }
@@ -281,7 +285,8 @@ void op_classify(Arena *a, const Node *decl, OpInfo *info)
     info->moves = !s.computes && info->class != OPCLASS_REDUCTION;
     info->costly = s.costly || info->class == OPCLASS_REDUCTION;
     s.pattern = NULL;
-    info->collapses = info->class == OPCLASS_POINTWISE && extents_follow(op) && collapses(&s, KID(op, OP, body));
+    info->collapses =
+        info->class == OPCLASS_POINTWISE && extents_follow(op) && collapses(&s, KID(op, OP, body));
 }
 
 const char *op_class_name(OpClass c)

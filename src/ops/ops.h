@@ -21,7 +21,7 @@ typedef enum OpAccess {
 } OpAccess;
 
 typedef enum OpClass {
-    OPCLASS_POINTWISE, // no parameter is read beyond ACCESS_PART, and at least one at SAME or BROADCAST
+    OPCLASS_POINTWISE, // no read beyond ACCESS_PART, and at least one at SAME or BROADCAST
     OPCLASS_MAP,       // one element of a result needs a fixed number of elements
     OPCLASS_REDUCTION,
     OPCLASS_SERIAL

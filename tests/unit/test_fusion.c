@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which nodes become one group. A group prints as its prologue in brackets, its anchor, its epilogue
-// in parentheses.
+// Which nodes become one group. A group prints as its prologue in brackets, its anchor, its
+// epilogue in parentheses.
 #include "graph/graph.h"
 
 #include <setjmp.h>
@@ -90,7 +90,8 @@ static void test_epilogues(void **state)
     expect("graph g(" IMAGE ") -> (y) { let c = " CONV "; y = c * sigmoid(c); }",
            "conv(sigmoid mul)");
     // A result that others need too is one more output, not a boundary.
-    expect("graph g(" IMAGE ") -> (y, z) { let c = " CONV "; y = relu(c); z = max_pool(c; kernel_shape = (2, 2)); }",
+    expect("graph g(" IMAGE ") -> (y, z) { let c = " CONV
+           "; y = relu(c); z = max_pool(c; kernel_shape = (2, 2)); }",
            "conv(relu), max_pool");
     expect("graph g(x: f32[4, 8], b: f32[8]) -> (y) { y = exp(relu(x) + b); }", "relu(add exp)");
 }
@@ -111,7 +112,8 @@ static void test_boundaries(void **state)
 static void test_no_cycles(void **state)
 {
     (void)state;
-    expect("graph g(" IMAGE ") -> (y, z) { let a = " CONV "; let b = conv(r, w; pads = (1, 1, 1, 1));\n"
+    expect("graph g(" IMAGE ") -> (y, z) { let a = " CONV
+           "; let b = conv(r, w; pads = (1, 1, 1, 1));\n"
            "  y = a + b; z = b - a; }",
            "conv, conv(add sub)");
 }
@@ -124,10 +126,12 @@ static void test_prologues(void **state)
     expect("graph g(x: f32[4, 8], z: f32[4, 8]) -> (y) { y = concat(relu(x), z; axis = 0); }",
            "[relu]concat");
     // A convolution would read it at every place of its window.
-    expect("graph g(x: f32[6, 6, 8, 1], w: f32[8, 8, 3, 3]) -> (y) { y = conv(transpose(x; perm = (3, 2, 0, 1)), w); }",
+    expect("graph g(x: f32[6, 6, 8, 1], w: f32[8, 8, 3, 3]) -> (y) { y = conv(transpose(x; perm = "
+           "(3, 2, 0, 1)), w); }",
            "transpose, conv");
     // What two read is computed once.
-    expect("graph g(a: f32[8, 4], b: f32[8, 4]) -> (y, z) { let t = transpose(a); y = matmul(t, b); z = t; }",
+    expect("graph g(a: f32[8, 4], b: f32[8, 4]) -> (y, z) { let t = transpose(a); y = matmul(t, "
+           "b); z = t; }",
            "transpose, matmul");
 }
 

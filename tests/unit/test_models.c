@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ONNX models against their test data: imported, specialised, compiled and run by the interpreter or
-// as C. Models are looked for in the folders of HEALD_MODELS, then in examples/models.
+// ONNX models against their test data: imported, specialised, compiled and run by the interpreter
+// or as C. Models are looked for in the folders of HEALD_MODELS, then in examples/models.
 #include "codegen/codegen.h"
 #include "frontends/onnx_import.h"
 #include "frontends/tensor_file.h"
@@ -136,7 +136,8 @@ static void compile(Case *c, bool interpret, bool fuse)
     }
 }
 
-// rtol 1e-3 and atol 1e-5 times the largest wanted magnitude, or as data.json beside the model says.
+// rtol 1e-3 and atol 1e-5 times the largest wanted magnitude, or as data.json beside the model
+// says.
 static double atol_of(Case *c, const char *dir)
 {
     char *text;
@@ -174,7 +175,8 @@ static void print_step(void *user, int step, const char *name, int64_t ns)
 {
     Case *c = user;
     const PlanStep *s = &c->model->plan->steps.at[step];
-    fprintf(stderr, "%9.3f ms  %-40s %s\n", (double)ns / 1e6, s->kernel ? s->kernel->name : "", name);
+    fprintf(stderr, "%9.3f ms  %-40s %s\n", (double)ns / 1e6, s->kernel ? s->kernel->name : "",
+            name);
 }
 
 static void profile(Case *c, Device *d, heald_tensor *const *in)
@@ -200,7 +202,8 @@ static void run(Case *c, const char *dir, bool interpret)
     for (int i = 0; i < c->ninput; i++) {
         const HostTensor *t = &c->input[i];
         assert_int_equal(heald_tensor_from_memory((heald_dtype)t->dtype, t->rank, t->dims,
-                                                  (void *)t->data, NULL, NULL, &in[i]), HEALD_OK);
+                                                  (void *)t->data, NULL, NULL, &in[i]),
+                         HEALD_OK);
     }
     int64_t start = clock_ns();
     if (plan_run_tensors(r, in, out, &e)) give_up(c, e.text);
@@ -244,19 +247,19 @@ typedef struct Row {
 
 static const Row rows[] = {
     // test                        model                  interpret fuse
-    {"mnist_8 interpreted",        "mnist_8",             true,     false},
-    {"mnist_8 compiled",           "mnist_8",             false,    false},
-    {"mnist_8 fused, interpreted", "mnist_8",             true,     true},
-    {"mnist_8",                    "mnist_8",             false,    true},
-    {"burn_mnist interpreted",     "burn_mnist",          true,     true},
-    {"burn_mnist",                 "burn_mnist",          false,    true},
-    {"super_resolution_10",        "super_resolution_10", false,    true},
-    {"mnist_quantized",            "mnist_quantized",     false,    true},
-    {"dtln_1",                     "dtln_1",              false,    true},
-    {"tract_bidi_lstm",            "tract_bidi_lstm",     false,    true},
-    {"silero_vad_16k_op15",        "silero_vad_16k_op15", false,    true},
-    {"dnsmos_v8",                  "dnsmos_v8",           false,    true},
-    {"yunet_n",                    "yunet_n",             false,    true},
+    {"mnist_8 interpreted", "mnist_8", true, false},
+    {"mnist_8 compiled", "mnist_8", false, false},
+    {"mnist_8 fused, interpreted", "mnist_8", true, true},
+    {"mnist_8", "mnist_8", false, true},
+    {"burn_mnist interpreted", "burn_mnist", true, true},
+    {"burn_mnist", "burn_mnist", false, true},
+    {"super_resolution_10", "super_resolution_10", false, true},
+    {"mnist_quantized", "mnist_quantized", false, true},
+    {"dtln_1", "dtln_1", false, true},
+    {"tract_bidi_lstm", "tract_bidi_lstm", false, true},
+    {"silero_vad_16k_op15", "silero_vad_16k_op15", false, true},
+    {"dnsmos_v8", "dnsmos_v8", false, true},
+    {"yunet_n", "yunet_n", false, true},
 };
 
 static void row(void **state)
@@ -269,7 +272,8 @@ int main(int argc, char **argv)
 {
     if (argc > 1) { // one model of the user's choice
         static Row one;
-        one = (Row){argv[1], argv[1], argc > 2 && strchr(argv[2], 'i'), !(argc > 2 && strchr(argv[2], 'u'))};
+        one = (Row){argv[1], argv[1], argc > 2 && strchr(argv[2], 'i'),
+                    !(argc > 2 && strchr(argv[2], 'u'))};
         const struct CMUnitTest test[] = {{one.test, row, NULL, NULL, &one}};
         return cmocka_run_group_tests_name("model", test, NULL, NULL);
     }
