@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Groups to kernels: leaves for what the group reads, ops applied before and after the anchor, and
-// a template instantiated on them. The first template of the anchor's op that fits is taken; the last
-// resort is `copy`, whose prologue is the anchor's meaning.
+// a template instantiated on them. The first template of the anchor's op that fits is taken; the
+// last resort is `copy`, whose prologue is the anchor's meaning.
 #include "graph/private.h"
 
 #include <string.h>
