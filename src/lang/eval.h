@@ -197,13 +197,10 @@ bool bind_params(Eval *e, Loc loc, const Node *decl, Node *generics, Node *param
                  const Value *args);
 bool bind_attrs(Eval *e, Loc loc, const Node *decl, Node *attrs, const Map *given);
 bool bind_result_type(Eval *e, Node *param, DType *type, int *rank, Value *dims);
-Sym run_extent(
-    const Node
-        *dim); // the name in `name <= bound`, an extent that only the run decides; NULL: none
-bool result_extents(
-    Eval *e, Node *type, int n,
-    Value *
-        out); // the first n of a result's type, spread; one that only the run decides counts as its bound
+// The name in `name <= bound`, an extent that only the run decides; NULL: none.
+Sym run_extent(const Node *dim);
+// The first n of a result's type, spread; one that only the run decides counts as its bound.
+bool result_extents(Eval *e, Node *type, int n, Value *out);
 bool bind_index_pattern(Eval *e, Loc loc, Node *const *pattern, int n, int nindex,
                         const Value *index);
 bool eval_dtype(Eval *e, Node *n, Value *out);
