@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels of cuda_cases.def on a GPU: each is built, loaded and run at its sizes, small and large,
-// and compared with the meaning of its op in float64 on the CPU; a table says how far off and how fast.
+// with extents that are only known at launch and then with known ones ("fixed"), and compared with the meaning of its op in float64 on the CPU; a table says how far off and how fast.
 // Arguments: small (no large sizes), notime, NAME (kernels with that in their name). Exit status 1
 // if one is wrong, 77 without a GPU. The last line is "N passed, N failed".
 #include <inttypes.h>
@@ -99,11 +99,12 @@ static void shape_text(const CudaCase *c, char *text, size_t size)
 {
     int used = 0;
     text[0] = 0;
-    for (int i = 0; i < c->ndim && used < (int)size; i++)
+    for (int i = 0; i < c->ndim && used >= 0 && used < (int)size; i++)
         used += snprintf(text + used, size - (size_t)used, "%s%" PRId64, i ? "x" : "", c->dims[i]);
 }
 
-static void report(Run *r, CudaCase *c, const CaseData *d, double error, double tolerance, double us)
+static void report(Run *r, CudaCase *c, const CaseData *d, const char *how, double error,
+                   double tolerance, double us)
 {
     char shape[64];
     int64_t bytes = 0;
@@ -111,13 +112,13 @@ static void report(Run *r, CudaCase *c, const CaseData *d, double error, double 
     for (int i = 0; i < d->n; i++) bytes += bytes_of(d, i);
     bool ok = error <= tolerance;
     *(ok ? &r->passed : &r->failed) += 1;
-    printf("%-24s %-4s %-16s %9.2e %s", c->row->kernel, dtypes[d->type[0]].name, shape, error,
+    printf("%-24s %-4s %-16s %-6s %9.2e %s", c->row->kernel, dtypes[d->type[0]].name, shape, how, error,
            ok ? "ok    " : "WRONG ");
     if (us > 0) printf(" %10.1f us %8.1f GB/s", us, (double)bytes / us / 1e3);
     printf("\n");
 }
 
-static bool run_set(Run *r, CudaCase *c, const Kernel *kernel, const BuiltKernel *k)
+static bool run_set(Run *r, CudaCase *c, const Kernel *kernel, const BuiltKernel *k, const char *how)
 {
     CaseData want, got;
     OnGpu g = {{NULL}};
@@ -140,7 +141,7 @@ static bool run_set(Run *r, CudaCase *c, const Kernel *kernel, const BuiltKernel
         case_data_convert(&got, &want);
         ok = run_meaning(r, c, &want);
         double error = ok ? case_error(&want, &got, &tolerance) : 0;
-        if (ok) report(r, c, &got, error, tolerance, us);
+        if (ok) report(r, c, &got, how, error, tolerance, us);
         case_data_free(&want);
     }
     case_data_free(&got);
@@ -148,13 +149,22 @@ static bool run_set(Run *r, CudaCase *c, const Kernel *kernel, const BuiltKernel
     return ok;
 }
 
-static void run_row(Run *r, const CaseRow *row)
+static const char *instantiate(CudaCase *c, const char *list, bool fixed)
+{
+    c->fixed = c->aligned = fixed && case_dims(c, list, 0);
+    const char *why = case_instance(c, NULL);
+    c->fixed = c->aligned = false;
+    return why;
+}
+
+static void run_row(Run *r, const CaseRow *row, bool fixed)
 {
     CudaCase *c;
     BuiltKernel *k = NULL;
     Error e = {0};
-    const char *why = case_new(row, r->arch, &c);
-    if (!why) why = case_instance(c, NULL);
+    const char *lists[] = {row->small, r->small ? "" : row->large};
+    const char *of = *lists[1] ? lists[1] : lists[0], *why = case_new(row, r->arch, &c);
+    if (!why) why = instantiate(c, of, fixed);
     if (why) {
         failed(r, row, "instantiating", why);
         case_free(c);
@@ -164,10 +174,13 @@ static void run_row(Run *r, const CaseRow *row)
     if (build(r, c, &k, "compiling")) {
         heald_status s = kernel_load_on(&c->arena, k, r->gpu, &e);
         if (s) failed(r, row, "loading", e.text);
-        const char *lists[] = {row->small, r->small ? "" : row->large};
-        for (int l = 0; l < 2 && !s; l++)
+        if (!s && fixed) {
+            case_dims(c, of, 0);
+            run_set(r, c, kernel, k, "fixed");
+        }
+        for (int l = 0; l < 2 && !s && !fixed; l++)
             for (int i = 0; case_dims(c, lists[l], i); i++)
-                if (!run_set(r, c, kernel, k)) break;
+                if (!run_set(r, c, kernel, k, "")) break;
         kernel_release(k);
     }
     case_free(c);
@@ -214,9 +227,10 @@ int main(int argc, char **argv)
         printf("%s\n", why);
         return s == HEALD_DEVICE ? 77 : 2;
     }
-    printf("%-24s %-4s %-16s %9s\n", "kernel", "type", "extents", "error");
+    printf("%-24s %-4s %-16s %-6s %9s\n", "kernel", "type", "extents", "", "error");
     for (size_t i = 0; i < COUNT(case_rows); i++)
-        if (!r.only || strstr(case_rows[i].kernel, r.only)) run_row(&r, &case_rows[i]);
+        for (int fixed = 0; fixed < 2; fixed++)
+            if (!r.only || strstr(case_rows[i].kernel, r.only)) run_row(&r, &case_rows[i], fixed);
     printf("%d passed, %d failed\n", r.passed, r.failed);
     device_close(r.cpu);
     device_close(r.gpu);
