@@ -3,8 +3,11 @@
 // must agree in every bit, and against what its op means, computed in f64.
 #include "unit/kernel_kit.h"
 
-#define FILES                                                                                     \
-    "math ops/core ops/shape ops/onnx_math ops/onnx_nn kernels/copy kernels/reduce kernels/rows " \
+#include <glob.h>
+
+#define FILES                                                                                      \
+    "math ops/core ops/shape ops/onnx_math ops/onnx_nn ops/onnx_norm kernels/copy kernels/reduce " \
+    "kernels/rows "                                                                                \
     "kernels/pool kernels/transpose kernels/depthwise kernels/tile kernels/matmul kernels/conv"
 
 enum { MAX_DIMS = 6, MAX_INPUT = 4, MAX_PARAM = 8 };
@@ -339,12 +342,44 @@ TEST(transposes, "transpose")
 TEST(products, "matmul")
 TEST(convolutions, "conv", "depthwise")
 
+// Texts share one space of names, and a later declaration replaces an earlier one: within lib/ that
+// would be an accident, seen only as a template that no longer fits.
+static void names(void **unused)
+{
+    (void)unused;
+    Kit *k = kit_new("math");
+    Map seen[3] = {{0}};
+    glob_t files;
+    assert_int_equal(glob("lib/*.hd", 0, NULL, &files), 0);
+    assert_int_equal(glob("lib/*/*.hd", GLOB_APPEND, NULL, &files), 0);
+    glob("lib/*/*/*.hd", GLOB_APPEND, NULL, &files);
+    for (size_t i = 0; i < files.gl_pathc; i++) {
+        char *text;
+        size_t size;
+        assert_null(file_read(&k->arena, files.gl_pathv[i], &text, &size));
+        Source *s = sources_add(&k->sources, files.gl_pathv[i], text, size);
+        Node *file = parse_file(&k->arena, k->lib.names, s, &k->diag);
+        if (!file) kit_fail(k, files.gl_pathv[i]);
+        for (int d = 0; d < NREST(file); d++) {
+            Node *n = REST(file)[d];
+            int kind = n->kind == N_FN ? 0 : n->kind == N_OP ? 1 : n->kind == N_KERNEL ? 2 : -1;
+            if (kind < 0) continue;
+            if (map_has(&seen[kind], n->u.sym))
+                fail_msg("'%s' is declared in %s and in %s", n->u.sym, files.gl_pathv[i],
+                         (const char *)map_get(&seen[kind], n->u.sym));
+            map_put(&k->arena, &seen[kind], n->u.sym, (void *)s->name);
+        }
+    }
+    globfree(&files);
+    kit_free(k);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(softmax),  cmocka_unit_test(norms),        cmocka_unit_test(reductions),
-        cmocka_unit_test(places),   cmocka_unit_test(pools),        cmocka_unit_test(transposes),
-        cmocka_unit_test(products), cmocka_unit_test(convolutions),
+        cmocka_unit_test(names),      cmocka_unit_test(softmax),  cmocka_unit_test(norms),
+        cmocka_unit_test(reductions), cmocka_unit_test(places),   cmocka_unit_test(pools),
+        cmocka_unit_test(transposes), cmocka_unit_test(products), cmocka_unit_test(convolutions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
