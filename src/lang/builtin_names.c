@@ -332,6 +332,17 @@ static bool ring_field(Eval *e, Loc loc, Value r, Sym f, Value *out)
     return true;
 }
 
+// A tensor of no axes is a number wherever it is named; it still has a shape.
+static bool number_field(Eval *e, Loc loc, Value base, Sym f, Value *out)
+{
+    if (strcmp(f, "rank") == 0) *out = value_int(0);
+    else if (strcmp(f, "shape") == 0) *out = value_tuple(e->arena, 0, NULL);
+    else if (strcmp(f, "type") == 0 && base.kind == V_EXPR)
+        *out = value_dtype((DType)base.u.expr->type);
+    else return eval_fail(e, loc, "a number has no '%s'", f);
+    return true;
+}
+
 bool builtin_field(Eval *e, Loc loc, Value base, Sym f, Value *out)
 {
     switch (base.kind) {
@@ -373,11 +384,11 @@ bool builtin_field(Eval *e, Loc loc, Value base, Sym f, Value *out)
             *out = base;
             return true;
         }
-        return eval_fail(e, loc, "a number has no '%s'", f);
+        return number_field(e, loc, base, f, out);
     case V_EXPR:
         if (base.u.expr->kind == N_VARREF && base.u.expr->u.var->builtin == VAR_THREAD)
             return thread_field(e, loc, base, f, out);
-        return eval_fail(e, loc, "a number has no '%s'", f);
+        return number_field(e, loc, base, f, out);
     default: return eval_fail(e, loc, "%s has no '%s'", value_kind_name(base.kind), f);
     }
 }
