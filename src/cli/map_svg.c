@@ -9,6 +9,7 @@
 
 #include "base/util.h"
 #include "cli/map_draw.h"
+#include "cli/svg.h"
 
 enum {
     MARGIN = 28,
@@ -57,23 +58,10 @@ static const char style[] =
     ".k:hover rect{stroke-width:2}\n"
     "</style>\n";
 
-static void put_escaped(Buf *out, const char *text)
-{
-    for (; *text; text++) {
-        switch (*text) {
-        case '&': buf_puts(out, "&amp;"); break;
-        case '<': buf_puts(out, "&lt;"); break;
-        case '>': buf_puts(out, "&gt;"); break;
-        case '"': buf_puts(out, "&quot;"); break;
-        default: buf_putc(out, (unsigned char)*text < 32 || *text == 127 ? ' ' : *text);
-        }
-    }
-}
-
 static void put_text(Picture *p, const char *class, int x, int y, const char *text)
 {
     buf_printf(p->out, "<text class=\"%s\" x=\"%d\" y=\"%d\">", class, x, y);
-    put_escaped(p->out, text);
+    svg_escaped(p->out, text);
     buf_puts(p->out, "</text>\n");
 }
 
@@ -252,7 +240,7 @@ static void begin(Picture *p, const char *title, const char *numbers)
                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
                "viewBox=\"0 0 %d %d\">\n<title>",
                p->width, p->height, p->width, p->height);
-    put_escaped(p->out, title);
+    svg_escaped(p->out, title);
     buf_puts(p->out, "</title>\n");
     buf_puts(p->out, style);
     buf_printf(p->out,

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// heald inspect: what became of a model's nodes: which kernel computes which of them, what fusion
+// saves, and why each group ends where it ends.
+#include "cli/graph_svg.h"
+#include "cli/model_job.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool among(const GraphValues *list, const GraphValue *v)
+{
+    for (int i = 0; i < list->n; i++)
+        if (list->at[i] == v) return true;
+    return false;
+}
+
+// Bytes of results that the group's own nodes read and nobody stores: each would have been written
+// once and read once.
+static int64_t kept_bytes(const Group *p)
+{
+    int64_t sum = 0;
+    const GraphNodes *lists[] = {&p->prologue, &p->epilogue};
+    for (int l = 0; l < 2; l++)
+        for (int i = 0; i < lists[l]->n; i++)
+            for (int k = 0; k < lists[l]->at[i]->noutput; k++) {
+                const GraphValue *v = lists[l]->at[i]->output[k];
+                if (v && v->readers.n && !among(&p->outputs, v)) sum += 2 * graph_value_bytes(v);
+            }
+    const GraphValue *hole = p->anchor->output[0];
+    if (p->epilogue.n && hole && !among(&p->outputs, hole)) sum += 2 * graph_value_bytes(hole);
+    return sum;
+}
+
+static const char *size_text(Arena *a, int64_t bytes)
+{
+    if (bytes < 10000) return arena_printf(a, "%lld bytes", (long long)bytes);
+    if (bytes < 10000000) return arena_printf(a, "%.1f KB", (double)bytes / 1e3);
+    return arena_printf(a, "%.1f MB", (double)bytes / 1e6);
+}
+
+static int64_t bytes_of(const GraphValues *list)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < list->n; i++) sum += graph_value_bytes(list->at[i]);
+    return sum;
+}
+
+static void print_nodes(const char *what, const GraphNodes *list)
+{
+    for (int i = 0; i < list->n; i++)
+        printf("    %s %s  %s\n", what, list->at[i]->op->decl->u.sym, list->at[i]->name);
+}
+
+static void print_group(Arena *a, const Group *p)
+{
+    const GraphNode *n = p->anchor;
+    printf("%4d  %s  %s\n", p->id, n->op->decl->u.sym, n->name);
+    print_nodes("at the load:", &p->prologue);
+    print_nodes("at the store:", &p->epilogue);
+    printf("    by %s; reads %s, writes %s", p->kernel ? p->kernel->u.sym : "its meaning",
+           size_text(a, bytes_of(&p->inputs)), size_text(a, bytes_of(&p->outputs)));
+    int64_t kept = kept_bytes(p);
+    if (kept) printf(", keeps %s from memory", size_text(a, kept));
+    printf("\n    ends: %s\n", p->why);
+}
+
+static int write_picture(Cli *c, const ModelJob *j, const CompiledModel *m, const char *path)
+{
+    Buf out;
+    buf_init(&out, &c->arena);
+    graph_svg(m->graph, &m->groups, j->path, &out);
+    const char *why = file_write_atomic(&c->arena, path, out.text, out.size);
+    return why ? cli_error(c, "%s", why) : EXIT_DONE;
+}
+
+static int inspect(Cli *c, ModelJob *j)
+{
+    if (heald_model_prepare(j->model, j->input)) return cli_context_error(c);
+    progress_clear(c);
+    const CompiledModel *m = model_current(j->model)->compiled;
+    const char *svg = cli_text(c, OPT_SVG);
+    if (svg) return write_picture(c, j, m, svg);
+    int64_t kept = 0, moved = 0;
+    for (int i = 0; i < m->groups.n; i++) {
+        const Group *p = m->groups.at[i];
+        print_group(&c->arena, p);
+        kept += kept_bytes(p);
+        moved += bytes_of(&p->inputs) + bytes_of(&p->outputs);
+    }
+    printf("%d nodes in %d groups, %d kernels; memory moved %s, kept from it %s\n",
+           m->graph->nodes.n, m->groups.n, m->kernels.n, size_text(&c->arena, moved),
+           size_text(&c->arena, kept));
+    return EXIT_DONE;
+}
+
+int cmd_inspect(Cli *c)
+{
+    ModelJob j;
+    int status = model_open(c, &j);
+    if (!status) status = model_take_inputs(&j);
+    if (!status) status = inspect(c, &j);
+    model_close(&j);
+    return status;
+}
