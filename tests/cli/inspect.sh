@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# heald inspect: groups as text and as a picture.
+set -uo pipefail
+source tests/cli/support/check.bash
+export HEALD_CACHE_DIR=$work/cache
+
+cat >"$work/chain.hd" <<'TEXT'
+heald 1;
+graph chain(x: f32[4, 8], w: f32[8, 8]) -> (y) { y = relu(matmul(x, w) + 1); }
+TEXT
+try "text" 0 inspect "$work/chain.hd"
+out "the anchor" '^ +1  matmul  matmul$'
+out "what is fused" 'at the store: relu'
+out "what it saves: a sum and a product of 128 bytes, each written and read" 'keeps 512 bytes from memory'
+out "why it ends" 'ends: nothing reads it'
+out "a total" '^3 nodes in 1 groups'
+try "picture" 0 inspect "$work/chain.hd" --svg "$work/chain.svg"
+try "a picture that cannot be written" 2 inspect "$work/chain.hd" --svg "$work/no/chain.svg"
+err "its file is named" 'no/chain.svg'
+try "a missing model" 2 inspect "$work/none.onnx"
+err "it is named" 'none.onnx'
+grep -q '<svg .*' "$work/chain.svg" && grep -q '>matmul</text>' "$work/chain.svg"
+verdict $? "the picture has the anchor"
+finish
