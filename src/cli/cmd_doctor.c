@@ -4,8 +4,8 @@
 #include "base/os.h"
 #include "cli/cli.h"
 #include "judge/ceiling.h"
+#include "runtime/cuda.h"
 
-#include <dlfcn.h>
 #include <jansson.h>
 #include <png.h>
 #include <stdio.h>
@@ -36,6 +36,22 @@ static void line(const char *name, const char *fmt, ...)
     va_end(ap);
 }
 
+static void gpu(void)
+{
+    Device *device = NULL;
+    Error e = {0};
+    if (device_open(&device_cuda, NULL, &device, &e)) {
+        line("GPU", "none: %s", e.text);
+        if (strstr(e.text, "no NVIDIA driver")) line("", "the package libcuda1 brings the driver");
+        return;
+    }
+    const CudaInfo *i = cuda_info(device);
+    line("GPU", "%s, compute capability %d.%d, %d multiprocessors, %.1f GiB", i->name, i->arch / 10,
+         i->arch % 10, i->nmultiprocessor, (double)i->memory_bytes / (1 << 30));
+    line("", "driver for CUDA %d.%d", i->driver_version / 1000, i->driver_version % 1000 / 10);
+    device_close(device);
+}
+
 static void machine(heald_context *c, Arena *a)
 {
     const Target *t = &c->target;
@@ -45,6 +61,7 @@ static void machine(heald_context *c, Arena *a)
          t->nregister);
     line("caches", "L1 %lld KiB, L2 %lld KiB, L3 %lld KiB", (long long)t->l1_bytes / 1024,
          (long long)t->l2_bytes / 1024, (long long)t->l3_bytes / 1024);
+    gpu();
 }
 
 static void compilers(Doctor *d, heald_context *c)
@@ -58,11 +75,9 @@ static void compilers(Doctor *d, heald_context *c)
         line("C", "MISSING: %s", c->error.text);
         line("", "without one, only --target interp works");
     }
-    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-    line("CUDA", "%s",
-         driver ? "a driver is there (libcuda.so.1)"
-                : "no driver (libcuda.so.1; the package libcuda1 brings it)");
-    if (driver) dlclose(driver);
+    const char *why = NULL;
+    const CudaToolchain *t = cuda_toolchain_find(&c->arena, &why);
+    line("CUDA", "%s", t ? cuda_toolchain_version(t) : why);
 }
 
 static void cache(Doctor *d, heald_context *c, Arena *a)

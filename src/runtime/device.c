@@ -3,13 +3,14 @@
 #include "runtime/device.h"
 
 #include "base/util.h"
+#include "runtime/cuda.h"
 #include "runtime/memory.h"
 
 #include <string.h>
 
 void device_table_init(DeviceTable *t)
 {
-    *t = (DeviceTable){.kind = {&device_cpu}, .n = 1};
+    *t = (DeviceTable){.kind = {&device_cpu, &device_cuda}, .n = 2};
 }
 
 heald_status device_register(DeviceTable *t, const DeviceOps *ops, Error *e)

@@ -77,7 +77,7 @@ typedef struct DeviceTable {
     int n;
 } DeviceTable;
 
-void device_table_init(DeviceTable *t); // with cpu
+void device_table_init(DeviceTable *t); // with cpu and cuda
 // Adds a kind, or replaces the one of that name. HEALD_UNSUPPORTED for another api_version or a
 // full table, HEALD_INVALID_ARGUMENT when a required function is missing.
 heald_status device_register(DeviceTable *t, const DeviceOps *ops, Error *e);
