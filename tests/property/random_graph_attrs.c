@@ -145,8 +145,10 @@ static bool by_name(RgContext *c, const char *name, const Map *attrs, Value *out
         static const double scales[] = {1, 1, 2, 0.5, 1.5, 3, 0.7};
         *out = value_tuple(a, rank, NULL);
         for (int i = 0; i < rank; i++) out->u.tuple.at[i] = value_float(scales[rg_below(r, (int)COUNT(scales))]);
-    } else if (IS("roi") || IS("training_mode")) return false;
-    else if (IS("start") || IS("limit")) *out = value_int(rg_between(r, -3, 9));
+    } else if (IS("roi")) {
+        *out = value_tuple(a, 2 * rank, NULL);
+        for (int i = 0; i < 2 * rank; i++) out->u.tuple.at[i] = value_float(rg_between(r, i < rank ? -1 : 2, i < rank ? 2 : 5) * 0.25);
+    } else if (IS("start") || IS("limit")) *out = value_int(rg_between(r, -3, 9));
     else if (IS("delta")) *out = value_int(rg_chance(r, 70) ? rg_between(r, 1, 3) : -rg_between(r, 1, 3));
     else if (IS("epsilon")) *out = value_float(rg_chance(r, 50) ? 1e-5 : 1e-3);
     else if (IS("equation")) *out = value_str(intern(c->g->world->library.names, equations[rg_below(r, (int)COUNT(equations))]));
@@ -183,6 +185,7 @@ bool rg_attribute(RgContext *c, const Node *param, Map *attrs)
 {
     RgWorld *w = c->g->world;
     Value v;
+    if (!strcmp(param->u.sym, "roi") && param->kid[KID_PARAM_default]) return false; // says nothing then
     Node *among = param->kid[KID_PARAM_among];
     if (among) {
         Arena scratch = {0};
@@ -193,9 +196,7 @@ bool rg_attribute(RgContext *c, const Node *param, Map *attrs)
         arena_free(&scratch);
         if (v.kind == V_NONE) return false;
     } else if (!by_name(c, param->u.sym, attrs, &v)) {
-        if (!strcmp(param->u.sym, "roi") || !strcmp(param->u.sym, "training_mode") ||
-            !strcmp(param->u.sym, "sizes") || !by_type(c, param->kid[KID_PARAM_type], &v))
-            return false;
+        if (!strcmp(param->u.sym, "sizes") || !by_type(c, param->kid[KID_PARAM_type], &v)) return false;
     }
     Value *at = NEW(c->g->arena, Value);
     *at = v;
