@@ -63,7 +63,7 @@ typedef struct RgRandom {
     uint64_t state;
 } RgRandom;
 uint64_t rg_next(RgRandom *r);
-int rg_below(RgRandom *r, int n);        // n > 0
+int rg_below(RgRandom *r, int n);            // n > 0
 int rg_between(RgRandom *r, int lo, int hi); // both included
 bool rg_chance(RgRandom *r, int percent);
 
@@ -111,7 +111,7 @@ typedef struct RgRun {
     Graph *graph;
     Graph *plain; // of a graph whose name begins with r or p: without rules and constants
     CompiledModel *model[RG_WAYS];
-    void **input;      // by input of the graph: its elements
+    void **input; // by input of the graph: its elements
     void **output[RG_WAYS];
     RgOutcome outcome;
     const char *why;

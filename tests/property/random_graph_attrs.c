@@ -82,7 +82,9 @@ static Value new_shape(RgContext *c)
     int extra = x ? rg_below(c->random, 3) == 0 : rg_below(c->random, 4);
     for (; rank < extra; rank++) at[rank] = rg_between(c->random, 1, 4);
     for (int i = 0; x && i < x->rank && rank < 6; i++)
-        at[rank++] = x->dims[i] == 1 ? rg_between(c->random, 1, 5) : rg_chance(c->random, 20) ? 1 : x->dims[i];
+        at[rank++] = x->dims[i] == 1            ? rg_between(c->random, 1, 5)
+                     : rg_chance(c->random, 20) ? 1
+                                                : x->dims[i];
     return value_ints(c->g->arena, rank, at);
 }
 
@@ -124,17 +126,20 @@ static bool by_name(RgContext *c, const char *name, const Map *attrs, Value *out
     if (IS("axis")) *out = value_int(rank ? rg_between(r, -rank, rank - 1) : 0);
     else if (IS("axes") && op_info(c->g->world->ops, c->op)->view) {
         bool more = strstr(c->op->u.sym, "un") != NULL; // axes of the result
-        *out = permutation(c, rank + (more ? c->list : 0), (int)min_i64(c->list, more ? 2 : rank), 20);
+        *out =
+            permutation(c, rank + (more ? c->list : 0), (int)min_i64(c->list, more ? 2 : rank), 20);
     } else if (IS("axes")) *out = permutation(c, rank, (int)min_i64(c->list, rank), 20);
     else if (IS("perm")) *out = permutation(c, rank, rank, 0);
-    else if (IS("pads")) *out = ints(c, 2 * spatial_rank(c), rg_chance(r, 10) && !declares(c, "w") ? -1 : 0, 2);
+    else if (IS("pads"))
+        *out = ints(c, 2 * spatial_rank(c), rg_chance(r, 10) && !declares(c, "w") ? -1 : 0, 2);
     else if (IS("strides") || IS("dilations")) *out = ints(c, spatial_rank(c), 1, 2);
     else if (IS("kernel_shape")) *out = ints(c, spatial_rank(c), 1, 3);
     else if (IS("output_padding")) *out = ints(c, spatial_rank(c), 0, 1);
     else if (IS("group")) *out = groups_of(c);
     else if (IS("shape")) *out = new_shape(c);
     else if (IS("repeats")) *out = ints(c, rank, rg_chance(r, 5) ? 0 : 1, 2);
-    else if (IS("starts") || IS("ends")) *out = ints(c, (int)min_i64(c->list, rank), IS("starts") ? -4 : -3, IS("starts") ? 2 : 9);
+    else if (IS("starts") || IS("ends"))
+        *out = ints(c, (int)min_i64(c->list, rank), IS("starts") ? -4 : -3, IS("starts") ? 2 : 9);
     else if (IS("steps")) *out = ints(c, (int)min_i64(c->list, rank), 1, 3);
     else if (IS("split")) *out = parts_of_axis(c, attrs);
     else if (IS("num_outputs")) *out = value_int(c->parts);
@@ -144,14 +149,20 @@ static bool by_name(RgContext *c, const char *name, const Map *attrs, Value *out
     } else if (IS("scales")) {
         static const double scales[] = {1, 1, 2, 0.5, 1.5, 3, 0.7};
         *out = value_tuple(a, rank, NULL);
-        for (int i = 0; i < rank; i++) out->u.tuple.at[i] = value_float(scales[rg_below(r, (int)COUNT(scales))]);
+        for (int i = 0; i < rank; i++)
+            out->u.tuple.at[i] = value_float(scales[rg_below(r, (int)COUNT(scales))]);
     } else if (IS("roi")) {
         *out = value_tuple(a, 2 * rank, NULL);
-        for (int i = 0; i < 2 * rank; i++) out->u.tuple.at[i] = value_float(rg_between(r, i < rank ? -1 : 2, i < rank ? 2 : 5) * 0.25);
+        for (int i = 0; i < 2 * rank; i++)
+            out->u.tuple.at[i] =
+                value_float(rg_between(r, i < rank ? -1 : 2, i < rank ? 2 : 5) * 0.25);
     } else if (IS("start") || IS("limit")) *out = value_int(rg_between(r, -3, 9));
-    else if (IS("delta")) *out = value_int(rg_chance(r, 70) ? rg_between(r, 1, 3) : -rg_between(r, 1, 3));
+    else if (IS("delta"))
+        *out = value_int(rg_chance(r, 70) ? rg_between(r, 1, 3) : -rg_between(r, 1, 3));
     else if (IS("epsilon")) *out = value_float(rg_chance(r, 50) ? 1e-5 : 1e-3);
-    else if (IS("equation")) *out = value_str(intern(c->g->world->library.names, equations[rg_below(r, (int)COUNT(equations))]));
+    else if (IS("equation"))
+        *out = value_str(
+            intern(c->g->world->library.names, equations[rg_below(r, (int)COUNT(equations))]));
     else if (IS("nr") || IS("mr")) *out = value_int(rg_between(r, 1, 8));
     else return false;
 #undef IS
@@ -160,8 +171,8 @@ static bool by_name(RgContext *c, const char *name, const Map *attrs, Value *out
 
 static Value any_dtype(RgContext *c)
 {
-    static const DType types[] = {DT_F32, DT_F64, DT_F16, DT_BF16, DT_I8, DT_U8, DT_I16, DT_U16,
-                                  DT_I32, DT_U32, DT_I64, DT_U64, DT_BOOL};
+    static const DType types[] = {DT_F32, DT_F64, DT_F16, DT_BF16, DT_I8,  DT_U8,  DT_I16,
+                                  DT_U16, DT_I32, DT_U32, DT_I64,  DT_U64, DT_BOOL};
     return value_dtype(types[rg_below(c->random, (int)COUNT(types))]);
 }
 
@@ -174,9 +185,11 @@ static bool by_type(RgContext *c, const Node *type, Value *out)
     bool list = type->sub == TYPE_LIST;
     if (!strcmp(t, "dtype")) *out = any_dtype(c);
     else if (!strcmp(t, "bool")) *out = value_bool(rg_chance(c->random, 50));
-    else if (!strcmp(t, "int") && list) *out = ints(c, rg_chance(c->random, 50) ? rank_of(c) : c->list, 0, 2);
+    else if (!strcmp(t, "int") && list)
+        *out = ints(c, rg_chance(c->random, 50) ? rank_of(c) : c->list, 0, 2);
     else if (!strcmp(t, "int")) *out = value_int(rg_between(c->random, -1, 3));
-    else if (dtype_from_name(t) != DT_NONE && !list) *out = value_float(reals[rg_below(c->random, (int)COUNT(reals))]);
+    else if (dtype_from_name(t) != DT_NONE && !list)
+        *out = value_float(reals[rg_below(c->random, (int)COUNT(reals))]);
     else return false;
     return true;
 }
@@ -185,7 +198,8 @@ bool rg_attribute(RgContext *c, const Node *param, Map *attrs)
 {
     RgWorld *w = c->g->world;
     Value v;
-    if (!strcmp(param->u.sym, "roi") && param->kid[KID_PARAM_default]) return false; // says nothing then
+    if (!strcmp(param->u.sym, "roi") && param->kid[KID_PARAM_default])
+        return false; // says nothing then
     Node *among = param->kid[KID_PARAM_among];
     if (among) {
         Arena scratch = {0};
@@ -196,7 +210,8 @@ bool rg_attribute(RgContext *c, const Node *param, Map *attrs)
         arena_free(&scratch);
         if (v.kind == V_NONE) return false;
     } else if (!by_name(c, param->u.sym, attrs, &v)) {
-        if (!strcmp(param->u.sym, "sizes") || !by_type(c, param->kid[KID_PARAM_type], &v)) return false;
+        if (!strcmp(param->u.sym, "sizes") || !by_type(c, param->kid[KID_PARAM_type], &v))
+            return false;
     }
     Value *at = NEW(c->g->arena, Value);
     *at = v;

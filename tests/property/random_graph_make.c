@@ -113,7 +113,8 @@ static bool infer(RandomGraph *g, const RgNode *n, RgValue *result)
         result[i].rank = t->rank;
         int64_t total = 1;
         for (int k = 0; ok && k < t->rank; k++) {
-            ok = t->dims[k].kind == V_INT && t->dims[k].u.i >= 0 && t->dims[k].u.i <= RG_MAX_ELEMENTS;
+            ok = t->dims[k].kind == V_INT && t->dims[k].u.i >= 0 &&
+                 t->dims[k].u.i <= RG_MAX_ELEMENTS;
             result[i].dims[k] = t->dims[k].u.i;
             total *= ok ? t->dims[k].u.i : 1;
             ok = ok && total <= RG_MAX_ELEMENTS;
@@ -139,7 +140,8 @@ bool rg_infer_node(RandomGraph *g, RgNode *n)
 bool rg_infer(RandomGraph *g)
 {
     for (int i = 0; i < g->nodes.n; i++)
-        if (g->values.at[g->nodes.at[i].output[0]].node == i && !rg_infer_node(g, &g->nodes.at[i])) return false;
+        if (g->values.at[g->nodes.at[i].output[0]].node == i && !rg_infer_node(g, &g->nodes.at[i]))
+            return false;
     return true;
 }
 
@@ -257,17 +259,19 @@ RandomGraph *rg_make(RgWorld *w, Arena *a, uint64_t seed, int index)
     RandomGraph *g = NEW(a, RandomGraph);
     g->arena = a;
     g->world = w;
-    g->name = arena_printf(a, "%c_%llu_%d", index % 3 == 1 ? 'p' : 'g', (unsigned long long)seed, index);
+    g->name =
+        arena_printf(a, "%c_%llu_%d", index % 3 == 1 ? 'p' : 'g', (unsigned long long)seed, index);
     Maker m = {.g = g, .random = {seed * 1000003u + (uint64_t)index}, .constants = 25};
     static const int64_t extents[] = {1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 16, 17, 33};
-    static const DType types[] = {DT_F32, DT_F32, DT_F32, DT_F32, DT_F64, DT_F64,
+    static const DType types[] = {DT_F32, DT_F32,  DT_F32, DT_F32, DT_F64, DT_F64,
                                   DT_F16, DT_BF16, DT_I32, DT_I64, DT_U8};
     for (int i = 0; i < 4; i++) m.extents[i] = extents[rg_below(&m.random, (int)COUNT(extents))];
     if (rg_chance(&m.random, 4)) m.extents[0] = 0;
     m.main = types[rg_below(&m.random, (int)COUNT(types))];
     m.special = rg_chance(&m.random, 15);
     if (w->library.rules.n && rg_chance(&m.random, 12)) return by_rules(&m);
-    int want = rg_chance(&m.random, 20) ? rg_between(&m.random, 8, 14) : rg_between(&m.random, 1, 7);
+    int want =
+        rg_chance(&m.random, 20) ? rg_between(&m.random, 8, 14) : rg_between(&m.random, 1, 7);
     for (int i = 0; i < 20 * want && g->nodes.n < want; i++) {
         const Node *op = any_op(&m);
         for (int k = 0; k < TRIES && !add_node(&m, op); k++) continue;

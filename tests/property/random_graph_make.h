@@ -12,7 +12,7 @@ typedef struct Maker {
     RgRandom random;
     int64_t extents[4]; // most extents are taken from these
     DType main;
-    bool special; // inputs hold NaN and infinities
+    bool special;  // inputs hold NaN and infinities
     int constants; // percent of the inputs that are constant
     const Node *op;
     DType first; // the first operand's type: what a number beside it has

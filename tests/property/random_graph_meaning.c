@@ -95,7 +95,8 @@ static Graph *graph_of(Meaning *m, const GraphNode *n)
         out[i] = v ? graph_value(one, v->name, v->type, v->rank, v->dims) : NULL;
         if (v) graph_output(one, out[i]);
     }
-    GraphNode *made = graph_node(one, n->name, n->origin, (OpBindings){0}, n->ninput, in, n->noutput, out);
+    GraphNode *made =
+        graph_node(one, n->name, n->origin, (OpBindings){0}, n->ninput, in, n->noutput, out);
     made->op = n->op;
     made->attrs = n->attrs;
     one->specialised = true;
@@ -146,9 +147,11 @@ static bool by_template(Meaning *m, const GraphNode *n, void **result, const cha
     Diag d;
     Error e = {0};
     CompiledModel *model = NULL;
-    CompileOptions o = {.target = m->run->world->target, .builder.interpret = true, .fuse.off = true};
+    CompileOptions o = {
+        .target = m->run->world->target, .builder.interpret = true, .fuse.off = true};
     diag_init(&d, m->arena, &m->run->world->sources);
-    if (model_compile(graph_of(m, n), m->arena, &o, &model, &d, &e)) return fails(m, n, "it does not compile alone");
+    if (model_compile(graph_of(m, n), m->arena, &o, &model, &d, &e))
+        return fails(m, n, "it does not compile alone");
     bool ok = true;
     if (model->groups.n == 1 && model->groups.at[0]->kernel) {
         *name = model->groups.at[0]->kernel->u.sym;
@@ -170,20 +173,24 @@ static double largest(const void *p, const GraphValue *v)
     return most;
 }
 
-static bool close_enough(const Meaning *m, const GraphNode *n, const GraphValue *v, const void *have,
-                         const void *want, int64_t *at)
+static bool close_enough(const Meaning *m, const GraphNode *n, const GraphValue *v,
+                         const void *have, const void *want, int64_t *at)
 {
     size_t size = dtype_size(v->type);
     if (!dtype_is_float(v->type)) {
         for (*at = 0; *at < graph_value_nelem(v); ++*at)
-            if (memcmp((char *)have + (size_t)*at * size, (char *)want + (size_t)*at * size, size)) return false;
+            if (memcmp((char *)have + (size_t)*at * size, (char *)want + (size_t)*at * size, size))
+                return false;
         return true;
     }
     double scale = largest(want, v), product = 1;
     for (int i = 0; i < n->ninput; i++)
         if (n->input[i]) product *= fmax(1, largest(m->data[n->input[i]->id], n->input[i]));
     bool wild = !(product < 1e15); // sums may overflow in one order only
-    double part = v->type == DT_F64 ? 1e-12 : v->type == DT_F16 ? 2e-3 : v->type == DT_BF16 ? 1.6e-2 : 2e-5;
+    double part = v->type == DT_F64    ? 1e-12
+                  : v->type == DT_F16  ? 2e-3
+                  : v->type == DT_BF16 ? 1.6e-2
+                                       : 2e-5;
     double bound = part * scale + (v->type == DT_F64 ? 1e-13 : 2e-6) * product;
     for (*at = 0; *at < graph_value_nelem(v); ++*at) {
         double x = dtype_load_f64(v->type, (char *)have + (size_t)*at * size);
@@ -206,10 +213,12 @@ static bool check_template(Meaning *m, const GraphNode *n, void **result)
         if (!v || !other[i]) continue;
         if (!close_enough(m, n, v, other[i], result[i], &at)) {
             size_t offset = (size_t)at * dtype_size(v->type);
-            return fails(m, n, arena_printf(m->arena, "by %s, element %lld is %.9g where its meaning is %.9g",
-                                            name, (long long)at,
-                                            dtype_load_f64(v->type, (char *)other[i] + offset),
-                                            dtype_load_f64(v->type, (char *)result[i] + offset)));
+            return fails(m, n,
+                         arena_printf(m->arena,
+                                      "by %s, element %lld is %.9g where its meaning is %.9g", name,
+                                      (long long)at,
+                                      dtype_load_f64(v->type, (char *)other[i] + offset),
+                                      dtype_load_f64(v->type, (char *)result[i] + offset)));
         }
         result[i] = other[i];
     }
@@ -242,9 +251,12 @@ void rg_check_meaning(RgRun *r)
     for (int i = 0; ok && i < g->nodes.n; i++) ok = visit(&m, g->nodes.at[i]);
     for (int i = 0; ok && i < g->outputs.n; i++) {
         const GraphValue *v = g->outputs.at[i];
-        if (rg_same_elements(v->type, graph_value_nelem(v), m.data[v->id], r->output[RG_REFERENCE][i])) continue;
+        if (rg_same_elements(v->type, graph_value_nelem(v), m.data[v->id],
+                             r->output[RG_REFERENCE][i]))
+            continue;
         r->outcome = RG_DIFFERS;
-        r->why = arena_printf(&r->arena, "output %d (%s) is not what its nodes mean one by one", i, v->name);
+        r->why = arena_printf(&r->arena, "output %d (%s) is not what its nodes mean one by one", i,
+                              v->name);
         ok = false;
     }
     arena_free(&scratch);

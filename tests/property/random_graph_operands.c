@@ -12,6 +12,7 @@ typedef struct Hint {
     char fill;
 } Hint;
 
+// clang-format off
 static const Hint hints[] = {
     // op                param       fill
     {"log",              NULL,       'p'},
@@ -30,7 +31,7 @@ static const Hint hints[] = {
     {"gather",           "at",       'n'}, // indices: from the end where negative
     {"gather_elements",  "at",       'n'},
 };
-
+// clang-format on
 
 // ---- what is bound
 
@@ -43,8 +44,8 @@ static int find_sym(const Sym *list, int n, Sym s)
 
 static DType any_type(Maker *m)
 {
-    static const DType often[] = {DT_F32, DT_F64, DT_F16, DT_BF16, DT_I32, DT_I64, DT_U8, DT_I8,
-                                  DT_BOOL, DT_F32, DT_I64};
+    static const DType often[] = {DT_F32, DT_F64, DT_F16,  DT_BF16, DT_I32, DT_I64,
+                                  DT_U8,  DT_I8,  DT_BOOL, DT_F32,  DT_I64};
     return rg_chance(&m->random, 65) ? m->main : often[rg_below(&m->random, (int)COUNT(often))];
 }
 
@@ -157,7 +158,8 @@ static int64_t fresh_dim(Maker *m, Sym s)
     int c = find_sym(m->dim_name, m->ndim, intern(m->g->world->library.names, "c"));
     if (c >= 0 && m->dim[c] > 0 && !strcmp(s, "cw")) return m->dim[c];
     if (c >= 0 && m->dim[c] > 0 && !strcmp(s, "cg")) {
-        int64_t part = rg_chance(&m->random, 50) ? 1 : rg_between(&m->random, 1, (int)min_i64(m->dim[c], 8));
+        int64_t part =
+            rg_chance(&m->random, 50) ? 1 : rg_between(&m->random, 1, (int)min_i64(m->dim[c], 8));
         return m->dim[c] % part ? m->dim[c] : m->dim[c] / part;
     }
     if (m->ndim && rg_chance(&m->random, 40)) return m->dim[rg_below(&m->random, m->ndim)];
@@ -171,20 +173,24 @@ static int like_pack(Maker *m, int from, int64_t *dims)
     if (rank && rg_chance(&m->random, 40)) drop = rg_between(&m->random, 0, rank);
     for (int k = drop; k < rank; k++) {
         int64_t d = m->pack[from][k];
-        dims[k - drop] = rg_chance(&m->random, 20) ? 1 : d == 1 && rg_chance(&m->random, 40) ? any_extent(m) : d;
+        dims[k - drop] = rg_chance(&m->random, 20)             ? 1
+                         : d == 1 && rg_chance(&m->random, 40) ? any_extent(m)
+                                                               : d;
     }
     return rank - drop;
 }
 
 static int fresh_pack(Maker *m, Sym s, int fixed, int64_t *dims)
 {
-    int rank = 0, spatial = find_sym(m->pack_name, m->npack, intern(m->g->world->library.names, "d"));
+    int rank = 0,
+        spatial = find_sym(m->pack_name, m->npack, intern(m->g->world->library.names, "d"));
     if (s && !strcmp(s, "k") && spatial >= 0) {
         rank = m->pack_rank[spatial];
         for (int k = 0; k < rank; k++) dims[k] = rg_between(&m->random, 1, 3);
         return rank;
     }
-    if (m->npack && rg_chance(&m->random, 80)) return like_pack(m, rg_below(&m->random, m->npack), dims);
+    if (m->npack && rg_chance(&m->random, 80))
+        return like_pack(m, rg_below(&m->random, m->npack), dims);
     int most = fixed >= 2 ? 2 : 4 - fixed;
     rank = fixed >= 2 ? rg_between(&m->random, fixed > 2 ? 0 : rg_below(&m->random, 2), most)
                       : rg_between(&m->random, rg_chance(&m->random, 85), most);
@@ -234,7 +240,8 @@ bool maker_fresh(Maker *m, const Node *p, int *out)
     v.type = wanted_type(m, p, &letter);
     for (int i = 0; v.type == DT_NONE; i++) {
         DType t = any_type(m);
-        if (i == 30) t = letter && letter[0] == 'B' ? DT_BOOL : letter && letter[0] == 'I' ? DT_I64 : DT_F32;
+        if (i == 30)
+            t = letter && letter[0] == 'B' ? DT_BOOL : letter && letter[0] == 'I' ? DT_I64 : DT_F32;
         if (!letter || letter_admits(letter, t)) v.type = t;
     }
     int n = NREST(type);
@@ -302,9 +309,11 @@ static bool present_value(Maker *m, const Node *p, int *out)
     Maker before = *m;
     for (int i = 0; i < 12; i++) {
         int at = rg_below(&m->random, m->g->values.n);
-        if (rg_chance(&m->random, 50)) at = m->g->values.n - 1 - rg_below(&m->random, (int)min_i64(m->g->values.n, 4));
+        if (rg_chance(&m->random, 50))
+            at = m->g->values.n - 1 - rg_below(&m->random, (int)min_i64(m->g->values.n, 4));
         const RgValue *v = &m->g->values.at[at];
-        if (v->literal || (i < 6 && m->first_value < 0 && (v->node < 0 || rg_is_read(m->g, at)))) continue;
+        if (v->literal || (i < 6 && m->first_value < 0 && (v->node < 0 || rg_is_read(m->g, at))))
+            continue;
         if (i < 8 && m->first_value >= 0 && !like_first(m, v)) continue; // diamonds
         if (maker_bind(m, p, v)) {
             *out = at;

@@ -20,8 +20,10 @@ static int expression(Pattern *p, Node *n);
 static const Node *condition(const Node *n, const char *function, Sym name)
 {
     if (!n) return NULL;
-    if (!function && n->kind == N_EQ && n->kid[0]->kind == N_NAME && n->kid[0]->u.sym == name) return n->kid[1];
-    if (function && n->kind == N_CALL && n->kid[0]->kind == N_NAME && !strcmp(n->kid[0]->u.sym, function))
+    if (!function && n->kind == N_EQ && n->kid[0]->kind == N_NAME && n->kid[0]->u.sym == name)
+        return n->kid[1];
+    if (function && n->kind == N_CALL && n->kid[0]->kind == N_NAME &&
+        !strcmp(n->kid[0]->u.sym, function))
         for (uint32_t i = 1; i < n->nkid; i++)
             if (n->kid[i]->kind == N_NAME && n->kid[i]->u.sym == name) return n;
     for (uint32_t i = 0; i < n->nkid; i++) {
@@ -33,7 +35,8 @@ static const Node *condition(const Node *n, const char *function, Sym name)
 
 static int number(Pattern *p, double x, DType type)
 {
-    RgValue v = {.node = -1, .type = type, .constant = true, .literal = true, .number = x, .name = "number"};
+    RgValue v = {
+        .node = -1, .type = type, .constant = true, .literal = true, .number = x, .name = "number"};
     return maker_value(p->m->g, v);
 }
 
@@ -51,9 +54,11 @@ static int fresh_name(Pattern *p, const Node *param, Sym name, bool first)
 static int operand(Pattern *p, const Node *param, Node *arg, bool first)
 {
     Maker *m = p->m;
-    if (arg->kind == N_NAME && !map_has(&p->values, arg->u.sym)) return fresh_name(p, param, arg->u.sym, first);
+    if (arg->kind == N_NAME && !map_has(&p->values, arg->u.sym))
+        return fresh_name(p, param, arg->u.sym, first);
     Maker outer = *m;
-    int at = arg->kind == N_NAME ? (int)(intptr_t)map_get(&p->values, arg->u.sym) - 1 : expression(p, arg);
+    int at = arg->kind == N_NAME ? (int)(intptr_t)map_get(&p->values, arg->u.sym) - 1
+                                 : expression(p, arg);
     RgRandom random = m->random;
     *m = outer;
     m->random = random;
@@ -82,7 +87,8 @@ static bool attribute(Pattern *p, RgContext *c, const Node *op, const Node *arg,
     }
     if (bound) map_put(a, &n->attrs, arg->u.sym, bound);
     for (int i = 0; !bound && i < NREST(decls); i++)
-        if (REST(decls)[i]->u.sym == arg->u.sym && !rg_attribute(c, REST(decls)[i], &n->attrs)) return false;
+        if (REST(decls)[i]->u.sym == arg->u.sym && !rg_attribute(c, REST(decls)[i], &n->attrs))
+            return false;
     map_put(a, &p->attributes, value->u.sym, map_get(&n->attrs, arg->u.sym));
     return true;
 }
@@ -93,7 +99,8 @@ static void other_attributes(RgContext *c, const Node *op, RgNode *n)
     Node *decls = KID((Node *)op, OP, attrs);
     for (int i = 0; i < NREST(decls); i++) {
         const Node *d = REST(decls)[i];
-        if (!map_has(&n->attrs, d->u.sym) && (!d->kid[KID_PARAM_default] || rg_chance(c->random, 50)))
+        if (!map_has(&n->attrs, d->u.sym) &&
+            (!d->kid[KID_PARAM_default] || rg_chance(c->random, 50)))
             rg_attribute(c, d, &n->attrs);
     }
 }
@@ -116,7 +123,8 @@ static bool operands(Pattern *p, const Node *op, Node *const *arg, int narg, RgN
         int at = -1;
         if (e->kind == N_PARAM) { // b?
             named = (Node){.kind = N_NAME, .u.sym = e->u.sym};
-            if (rg_chance(&p->m->random, 60)) at = fresh_name(p, param, named.u.sym, n->ninput == 0);
+            if (rg_chance(&p->m->random, 60))
+                at = fresh_name(p, param, named.u.sym, n->ninput == 0);
         } else if (node_literal(e, &x[n->ninput])) {
             literal[n->ninput] = true;
         } else {

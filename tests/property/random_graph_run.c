@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running a graph in four ways and comparing bit for bit, all NaNs being one. The same templates are
-// chosen in every way, and none reassociates depending on what is fused into it, so nothing may
-// differ. (Templates against the meaning of their ops: random_graph_meaning.c.) The C of many graphs is one file: compiling each kernel alone would take minutes.
+// chosen in every way, and none sums in another order depending on what is fused into it, so nothing
+// may differ. (Templates against the meaning of their ops: random_graph_meaning.c.) The C of many
+// graphs is one file: compiling each kernel alone would take minutes.
 #include "random_graph.h"
 
 #include "base/os.h"
@@ -14,8 +15,8 @@
 #include <unistd.h>
 
 const char *const rg_way_name[RG_WAYS] = {
-    "unfused, interpreted", "fused, interpreted", "unfused, compiled", "fused, compiled",
-    "without rules and constants",
+    "unfused, interpreted", "fused, interpreted",          "unfused, compiled",
+    "fused, compiled",      "without rules and constants",
 };
 
 enum { GUARD_BYTES = 64, GUARD = 0xb7 };
@@ -56,7 +57,8 @@ void rg_world_free(RgWorld *w)
 
 // ---- one graph
 
-static void conclude(RgRun *r, RgOutcome outcome, const char *fmt, const char *way, const char *what)
+static void conclude(RgRun *r, RgOutcome outcome, const char *fmt, const char *way,
+                     const char *what)
 {
     if (r->outcome != RG_SAME) return;
     r->outcome = outcome;
@@ -141,7 +143,8 @@ static bool is_c(RgWay way)
 static bool compile(RgRun *r, RgWay way)
 {
     bool c = is_c(way);
-    CompileOptions o = {.target = r->world->target, .builder.interpret = !c, .builder.source_only = c};
+    CompileOptions o = {
+        .target = r->world->target, .builder.interpret = !c, .builder.source_only = c};
     o.builder.passes.verify = true;
     o.fuse.off = way != RG_FUSED && way != RG_FUSED_C;
     Diag d;
@@ -168,7 +171,9 @@ static heald_tensor *make_output(RgRun *r, RgWay way, int i)
     r->output[way][i] = p + GUARD_BYTES;
     memset(r->output[way][i], v->type == DT_BOOL ? (int)way & 1 : 0x11 * (int)way + 0x13, size);
     heald_tensor *t;
-    if (heald_tensor_from_memory((heald_dtype)v->type, v->rank, dims, r->output[way][i], NULL, NULL, &t)) abort();
+    if (heald_tensor_from_memory((heald_dtype)v->type, v->rank, dims, r->output[way][i], NULL, NULL,
+                                 &t))
+        abort();
     return t;
 }
 
@@ -206,7 +211,8 @@ static bool run(RgRun *r, RgWay way)
         int64_t dims[GRAPH_MAX_RANK];
         const GraphValue *v = g->inputs.at[i];
         graph_value_dims(v, dims);
-        if (heald_tensor_from_memory((heald_dtype)v->type, v->rank, dims, r->input[i], NULL, NULL, &in[i]))
+        if (heald_tensor_from_memory((heald_dtype)v->type, v->rank, dims, r->input[i], NULL, NULL,
+                                     &in[i]))
             abort();
     }
     for (int i = 0; i < g->outputs.n; i++) out[i] = make_output(r, way, i);
@@ -219,7 +225,8 @@ static bool run(RgRun *r, RgWay way)
     for (int i = 0; i < g->inputs.n; i++) heald_tensor_release(in[i]);
     for (int i = 0; i < g->outputs.n; i++) heald_tensor_release(out[i]);
     if (s) {
-        conclude(r, way == RG_REFERENCE ? RG_REJECTED : RG_DIFFERS, "%s fails: %s", rg_way_name[way], e.text);
+        conclude(r, way == RG_REFERENCE ? RG_REJECTED : RG_DIFFERS, "%s fails: %s",
+                 rg_way_name[way], e.text);
         return false;
     }
     check_guards(r, way);
@@ -249,12 +256,15 @@ static void compare(RgRun *r, RgWay way)
         int64_t n = graph_value_nelem(v), differ = 0, first = -1;
         for (int64_t k = 0; k < n; k++) {
             if (same_element(v->type, (char *)r->output[RG_REFERENCE][i] + (size_t)k * size,
-                             (char *)r->output[way][i] + (size_t)k * size)) continue;
+                             (char *)r->output[way][i] + (size_t)k * size))
+                continue;
             if (!differ++) first = k;
         }
         if (!differ) continue;
         const char *text = arena_printf(
-            &r->arena, "%lld of %lld elements of output %d (%s) differ; element %lld is %.17g where %.17g is wanted",
+            &r->arena,
+            "%lld of %lld elements of output %d (%s) differ; element %lld is %.17g where %.17g is "
+            "wanted",
             (long long)differ, (long long)n, i, v->name, (long long)first,
             dtype_load_f64(v->type, (char *)r->output[way][i] + (size_t)first * size),
             dtype_load_f64(v->type, (char *)r->output[RG_REFERENCE][i] + (size_t)first * size));
@@ -278,18 +288,25 @@ static void compare_plain(RgRun *r)
     for (int i = 0; r->outcome == RG_SAME && i < r->graph->outputs.n; i++) {
         const GraphValue *v = r->graph->outputs.at[i];
         size_t size = dtype_size(v->type);
-        double part = v->type == DT_F64 ? 1e-6 : v->type == DT_F16 ? 2e-2 : v->type == DT_BF16 ? 1e-1 : 1e-4, most = 1;
+        double part = v->type == DT_F64    ? 1e-6
+                      : v->type == DT_F16  ? 2e-2
+                      : v->type == DT_BF16 ? 1e-1
+                                           : 1e-4,
+               most = 1;
         int64_t n = graph_value_nelem(v);
         for (int64_t k = 0; k < n; k++) {
-            double x = fabs(dtype_load_f64(v->type, (char *)r->output[RG_PLAIN][i] + (size_t)k * size));
+            double x =
+                fabs(dtype_load_f64(v->type, (char *)r->output[RG_PLAIN][i] + (size_t)k * size));
             if (x > most && x < 1e300) most = x;
         }
         for (int64_t k = 0; k < n; k++) {
-            double x = dtype_load_f64(v->type, (char *)r->output[RG_REFERENCE][i] + (size_t)k * size);
+            double x =
+                dtype_load_f64(v->type, (char *)r->output[RG_REFERENCE][i] + (size_t)k * size);
             double y = dtype_load_f64(v->type, (char *)r->output[RG_PLAIN][i] + (size_t)k * size);
             if (fabs(x - y) <= part * most || x == y || !isfinite(y)) continue;
-            const char *text = arena_printf(&r->arena, "element %lld of output %d is %.9g, with them %.9g",
-                                            (long long)k, i, y, x);
+            const char *text =
+                arena_printf(&r->arena, "element %lld of output %d is %.9g, with them %.9g",
+                             (long long)k, i, y, x);
             conclude(r, RG_DIFFERS, "%s, %s", rg_way_name[RG_PLAIN], text);
             break;
         }
@@ -314,7 +331,8 @@ RgRun *rg_run_begin(RgWorld *w, const char *text)
 
 // The text of one kernel: definitions of helpers, which other kernels may have as well, then the
 // stages from the first visibility attribute on.
-static void add_source(Arena *a, Interner *texts, Map *seen, const char *text, Buf *helpers, Buf *stages)
+static void add_source(Arena *a, Interner *texts, Map *seen, const char *text, Buf *helpers,
+                       Buf *stages)
 {
     const char *body = strstr(text, "\n__attribute__((visibility"), *p = text;
     if (!body) return;
@@ -361,7 +379,8 @@ static void run_compiled(RgRun *r, const char *object)
         CompiledModel *m = r->model[way];
         Error e = {0};
         heald_status s = HEALD_OK;
-        for (int k = 0; !s && k < m->kernels.n; k++) s = kernel_load(&r->arena, m->kernels.at[k], object, &e);
+        for (int k = 0; !s && k < m->kernels.n; k++)
+            s = kernel_load(&r->arena, m->kernels.at[k], object, &e);
         if (s) conclude(r, RG_DIFFERS, "%s cannot be loaded: %s", rg_way_name[way], e.text);
         else if (run(r, (RgWay)way)) compare(r, (RgWay)way);
     }

@@ -49,7 +49,8 @@ static void print_input(const RgValue *v, Buf *out)
 {
     buf_printf(out, "%s: %s%s", v->name, v->constant ? "const " : "", dtypes[v->type].name);
     buf_putc(out, '[');
-    for (int k = 0; k < v->rank; k++) buf_printf(out, "%s%lld", k ? ", " : "", (long long)v->dims[k]);
+    for (int k = 0; k < v->rank; k++)
+        buf_printf(out, "%s%lld", k ? ", " : "", (long long)v->dims[k]);
     buf_putc(out, ']');
 }
 
@@ -113,7 +114,8 @@ void rg_print(const RandomGraph *g, Buf *out)
 
 static double special(RgRandom *r, DType t)
 {
-    static const double reals[] = {NAN, INFINITY, -INFINITY, -0.0, 0, 1e-40, -3e-310, 1e38, -65504, 6e4};
+    static const double reals[] = {NAN,   INFINITY, -INFINITY, -0.0,   0,
+                                   1e-40, -3e-310,  1e38,      -65504, 6e4};
     if (dtype_is_float(t)) return reals[rg_below(r, (int)COUNT(reals))];
     int bits = dtypes[t].bits;
     double most = ldexp(1, dtypes[t].class == DC_UINT ? bits : bits - 1) - 1;
@@ -187,7 +189,9 @@ static Saved save(const RandomGraph *g)
     return (Saved){arena_copy(a, g->values.at, (size_t)g->values.n * sizeof *g->values.at),
                    arena_copy(a, g->nodes.at, (size_t)g->nodes.n * sizeof *g->nodes.at),
                    arena_copy(a, g->outputs.at, (size_t)g->outputs.n * sizeof *g->outputs.at),
-                   g->values.n, g->nodes.n, g->outputs.n};
+                   g->values.n,
+                   g->nodes.n,
+                   g->outputs.n};
 }
 
 static void restore(RandomGraph *g, const Saved *s)

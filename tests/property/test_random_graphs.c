@@ -16,7 +16,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BATCH = 20, FIXED_SEED = 1, CI_COUNT = 200, CI_SECONDS = 60, MAX_FAILURES = 5 };
+enum {
+    BATCH = 60,
+    SMALL_BATCH = 20,
+    FIXED_SEED = 1,
+    CI_COUNT = 200,
+    CI_SECONDS = 60,
+    MAX_FAILURES = 5
+};
 
 typedef struct Options {
     uint64_t seed;
@@ -116,17 +123,19 @@ static bool run_many(RgWorld *w, const Options *o)
 {
     Tally *t = calloc(1, sizeof *t);
     int64_t start = clock_ns();
-    for (int i = 0; i < o->count && t->failed < MAX_FAILURES; i += BATCH) {
+    int batch = o->end_ns ? SMALL_BATCH : BATCH;
+    for (int i = 0; i < o->count && t->failed < MAX_FAILURES; i += batch) {
         if (o->end_ns && clock_ns() > o->end_ns) break;
-        run_batch(w, o, o->first + i, (int)min_i64(BATCH, o->count - i), t);
+        run_batch(w, o, o->first + i, (int)min_i64(batch, o->count - i), t);
     }
     for (int k = 0; o->statistics && k < w->library.ops.n && k < 512; k++)
-        printf("# %-24s %5d made, %5d ran\n", (Sym)w->library.ops.entry[k].key, t->used[k], t->kept[k]);
+        printf("# %-24s %5d made, %5d ran\n", (Sym)w->library.ops.entry[k].key, t->used[k],
+               t->kept[k]);
     bool ok = t->failed == 0;
     if (o->statistics) printf("# %zu bytes in the world\n", w->arena.total_bytes);
     printf("%s - seed %llu: %d graphs, %d nodes, %d refused by the reference, %d failed, %.1f s\n",
-           ok ? "ok" : "not ok", (unsigned long long)o->seed, t->graphs, t->nodes, t->rejected, t->failed,
-           (double)(clock_ns() - start) / 1e9);
+           ok ? "ok" : "not ok", (unsigned long long)o->seed, t->graphs, t->nodes, t->rejected,
+           t->failed, (double)(clock_ns() - start) / 1e9);
     fflush(stdout);
     free(t);
     return ok;
