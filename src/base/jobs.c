@@ -21,6 +21,13 @@ static const bool shadowed = true;
 static const bool shadowed = false;
 #endif
 
+// Sanitizers that map address space for themselves cannot work within a limit.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define LIMIT_MEMORY 0
+#else
+#define LIMIT_MEMORY 1
+#endif
+
 enum { MAX_WORKERS = 64, TEXT_LIMIT = 1 << 16, LOOK_EVERY_MS = 20 };
 
 typedef struct Child {

@@ -15,7 +15,7 @@ typedef struct JobResult {
 typedef struct JobOptions {
     int nworker;          // children at a time; 0: one
     int limit_ms;         // of one job; 0: none. What a late child started is killed with it
-    int64_t memory_bytes; // address space of one job; 0: not limited
+    int64_t memory_bytes; // address space of one job; 0: not limited. Sanitizers lift it
     // In the parent, after each job. May be NULL.
     void (*done)(void *user, int job, const JobResult *result);
 } JobOptions;
