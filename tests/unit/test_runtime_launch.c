@@ -301,6 +301,7 @@ static void test_table(void **state)
     DeviceTable t;
     device_table_init(&t);
     assert_ptr_equal(device_find(&t, "cpu"), &device_cpu);
+    assert_non_null(device_find(&t, "cuda"));
     assert_null(device_find(&t, "fpga"));
     DeviceOps ops = device_cpu, more[DEVICE_MAX_KINDS];
     ops.name = "fpga";
@@ -308,7 +309,7 @@ static void test_table(void **state)
     Error e;
     assert_int_equal(device_register(&t, &ops, &e), HEALD_OK);
     assert_int_equal(device_register(&t, &ops, &e), HEALD_OK);
-    assert_int_equal(t.n, 2);
+    assert_int_equal(t.n, 3);
     Device *d;
     assert_int_equal(device_open(device_find(&t, "fpga"), NULL, &d, &e), HEALD_DEVICE);
     assert_string_equal(e.text, "no such device");
@@ -316,7 +317,7 @@ static void test_table(void **state)
     for (int i = 0; i < DEVICE_MAX_KINDS; i++) {
         more[i] = ops;
         more[i].name = name[i];
-        heald_status want = i < DEVICE_MAX_KINDS - 2 ? HEALD_OK : HEALD_UNSUPPORTED;
+        heald_status want = i < DEVICE_MAX_KINDS - 3 ? HEALD_OK : HEALD_UNSUPPORTED;
         assert_int_equal(device_register(&t, &more[i], &e), want);
     }
     ops.launch = NULL;
