@@ -106,7 +106,7 @@ foreach(source IN LISTS fuzz_sources)
 endforeach()
 
 # ---- ONNX's own test suites, where Debian's libonnx-testdata is installed ----------------------------
-if(HEALD_TESTS AND TARGET heald_api)
+if(HEALD_TESTS AND TARGET heald_api AND NOT HEALD_SANITIZE AND NOT HEALD_COVERAGE)
   add_executable(conformance tests/conformance/conformance.c)
   heald_link_rooms(conformance tests/conformance/conformance.c)
   heald_register(conformance suite conformance tests/conformance/expected.txt)

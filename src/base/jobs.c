@@ -129,7 +129,8 @@ static void follow(Jobs *j)
             if (n > 0 && c->text.size < TEXT_LIMIT) buf_append(&c->text, text, (size_t)n);
             if (n == 0) {
                 siginfo_t info; // its pipe is closed: it ends by itself now
-                while (waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOWAIT) && errno == EINTR) continue;
+                while (waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOWAIT) && errno == EINTR)
+                    continue;
                 end(j, c, false);
                 continue;
             }

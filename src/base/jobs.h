@@ -20,12 +20,12 @@ typedef struct JobOptions {
     void (*done)(void *user, int job, const JobResult *result);
 } JobOptions;
 
-// In the child: the job's number; what is put into `out` becomes its result's text. The return value
-// is the exit status.
+// In the child: the job's number; what is put into `out` becomes its result's text. The return
+// value is the exit status.
 typedef int JobFn(void *user, int job, Buf *out);
 
-// Runs jobs 0 .. n-1; results has room for n. Children are copies of the caller as it is now, so the
-// caller has no other threads. NULL on success, otherwise a message: a child could not be made.
+// Runs jobs 0 .. n-1; results has room for n. Children are copies of the caller as it is now, so
+// the caller has no other threads. NULL on success, otherwise a message: a child could not be made.
 const char *jobs_run(Arena *a, int n, const JobOptions *o, JobFn *fn, void *user,
                      JobResult *results);
 

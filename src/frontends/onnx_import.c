@@ -6,7 +6,7 @@
 #include <string.h>
 
 typedef struct Scope { // names of a graph, then those of the graph around it
-    Map values;          // Sym -> GraphValue *
+    Map values;        // Sym -> GraphValue *
     struct Scope *outer;
 } Scope;
 
@@ -69,7 +69,8 @@ static void list_constant(Import *im, const char *name, DType type, int n, bool 
 static bool constant_node(Import *im, const OnnxNode *n)
 {
     if (n->output.n != 1 || n->attribute.n != 1) {
-        return fail(im, arena_printf(im->arena, "node '%s': Constant needs one attribute", n->name));
+        return fail(im,
+                    arena_printf(im->arena, "node '%s': Constant needs one attribute", n->name));
     }
     const OnnxAttr *a = &n->attribute.at[0];
     const char *name = n->output.at[0];
@@ -82,8 +83,9 @@ static bool constant_node(Import *im, const OnnxNode *n)
         return true;
     case ONNX_ATTR_INTS: list_constant(im, name, DT_I64, a->ints.n, false, a->ints.at); return true;
     default:
-        return fail(im, arena_printf(im->arena, "node '%s': a Constant of this type is not supported",
-                                     n->name));
+        return fail(im,
+                    arena_printf(im->arena, "node '%s': a Constant of this type is not supported",
+                                 n->name));
     }
 }
 
@@ -151,9 +153,9 @@ static bool attr_tensor(Import *im, const OnnxAttr *a, Value *out)
 }
 
 static AttrFn *const attr_fns[] = {
-    [ONNX_ATTR_FLOAT] = attr_float,   [ONNX_ATTR_INT] = attr_int,
-    [ONNX_ATTR_STRING] = attr_string, [ONNX_ATTR_TENSOR] = attr_tensor,
-    [ONNX_ATTR_FLOATS] = attr_floats, [ONNX_ATTR_INTS] = attr_ints,
+    [ONNX_ATTR_FLOAT] = attr_float,     [ONNX_ATTR_INT] = attr_int,
+    [ONNX_ATTR_STRING] = attr_string,   [ONNX_ATTR_TENSOR] = attr_tensor,
+    [ONNX_ATTR_FLOATS] = attr_floats,   [ONNX_ATTR_INTS] = attr_ints,
     [ONNX_ATTR_STRINGS] = attr_strings,
 };
 
@@ -165,8 +167,10 @@ static bool add_attrs(Import *im, const OnnxNode *n, GraphNode *node)
         if (a->g) continue; // read where the node is made
         AttrFn *fn = a->type >= 0 && (size_t)a->type < COUNT(attr_fns) ? attr_fns[a->type] : NULL;
         if (!fn || !fn(im, a, &v)) {
-            return fail(im, arena_printf(im->arena, "node '%s' (%s): attribute '%s' has a kind that "
-                                                    "is not supported", node->name, n->op_type, a->name));
+            return fail(im, arena_printf(im->arena,
+                                         "node '%s' (%s): attribute '%s' has a kind that "
+                                         "is not supported",
+                                         node->name, n->op_type, a->name));
         }
         graph_attr(im->graph, node, a->name, v);
         if (a->type == ONNX_ATTR_TENSOR) {
@@ -251,7 +255,8 @@ static bool add_body(Import *im, const OnnxNode *n, GraphNode *node)
 {
     const OnnxAttr *a = onnx_attr(n, "body");
     if (!a || !a->g) {
-        return fail(im, arena_printf(im->arena, "node '%s' (%s) has no body", node->name, n->op_type));
+        return fail(im,
+                    arena_printf(im->arena, "node '%s' (%s) has no body", node->name, n->op_type));
     }
     GraphBody *body = NEW(im->arena, GraphBody);
     Scope inner = {.outer = im->scope};
@@ -275,7 +280,8 @@ static int control_of(const OnnxNode *n)
 
 static bool one_node(Import *im, const OnnxNode *n, int index)
 {
-    if (is_default_domain(n->domain) && !strcmp(n->op_type, "Constant")) return constant_node(im, n);
+    if (is_default_domain(n->domain) && !strcmp(n->op_type, "Constant"))
+        return constant_node(im, n);
     if (is_if(n)) return if_node(im, n, node_name(im, n, index));
     const char *name = node_name(im, n, index), *origin = n->op_type;
     if (!is_default_domain(n->domain)) {
@@ -320,9 +326,9 @@ typedef VEC(int) IntList;
 // Nodes may come in any order: one that lacks inputs waits until the last of them is there.
 typedef struct Waiting {
     const OnnxGraph *graph;
-    Map made; // Sym of what the graph's nodes give
-    int *missing;  // by node
-    Map waiters;   // Sym of a missing value -> IntList *
+    Map made;     // Sym of what the graph's nodes give
+    int *missing; // by node
+    Map waiters;  // Sym of a missing value -> IntList *
     VEC(int) ready;
 } Waiting;
 
@@ -439,7 +445,8 @@ static bool input(Import *im, const OnnxValueInfo *v)
     const OnnxTensorType *t = v->type ? v->type->tensor_type : NULL;
     DType type = t ? dtype_from_onnx(t->elem_type) : DT_NONE;
     if (type == DT_NONE) {
-        return fail(im, arena_printf(im->arena, "input '%s' is no tensor of a known type", v->name));
+        return fail(im,
+                    arena_printf(im->arena, "input '%s' is no tensor of a known type", v->name));
     }
     Value dims[GRAPH_MAX_RANK];
     int rank = t->shape ? t->shape->dim.n : -1;
@@ -467,8 +474,8 @@ static bool import(Import *im)
     for (int i = 0; i < g->output.n; i++) {
         GraphValue *v = find(im, g->output.at[i].name);
         if (!v) {
-            return fail(im, arena_printf(im->arena, "nothing gives the output '%s'",
-                                         g->output.at[i].name));
+            return fail(
+                im, arena_printf(im->arena, "nothing gives the output '%s'", g->output.at[i].name));
         }
         graph_output(im->graph, v);
     }
@@ -478,7 +485,8 @@ static bool import(Import *im)
 Graph *onnx_import(Arena *a, const Library *l, OpTable *ops, const OnnxModel *m,
                    const char *model_dir, Diag *d)
 {
-    Import im = {.arena = a, .library = l, .ops = ops, .model = m, .model_dir = model_dir, .diag = d};
+    Import im = {
+        .arena = a, .library = l, .ops = ops, .model = m, .model_dir = model_dir, .diag = d};
     Scope names = {0};
     im.scope = &names;
     buf_init(&im.unknown, a);

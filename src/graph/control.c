@@ -44,8 +44,12 @@ static GraphValue *apply(Specialiser *s, const GraphNode *n, const char *op, int
         return NULL;
     }
     GraphValue named = {.name = n->name}, *wanted = &named, *output;
-    GraphNode one = {.name = n->name, .origin = op, .ninput = ninput, .input = (GraphValue **)input,
-                     .noutput = 1, .output = &wanted};
+    GraphNode one = {.name = n->name,
+                     .origin = op,
+                     .ninput = ninput,
+                     .input = (GraphValue **)input,
+                     .noutput = 1,
+                     .output = &wanted};
     const OpBinding *binding = op_binding(s->to->ops, decl);
     VEC_PUSH(s->scratch, &one.choices, binding);
     Value *at = NEW(s->to->arena, Value);
@@ -54,20 +58,22 @@ static GraphValue *apply(Specialiser *s, const GraphNode *n, const char *op, int
     return specialise_node(s, &one, input, &output) ? output : NULL;
 }
 
-static GraphValue *slice_at(Specialiser *s, const GraphNode *n, GraphValue *x, int64_t i, int64_t axis)
+static GraphValue *slice_at(Specialiser *s, const GraphNode *n, GraphValue *x, int64_t i,
+                            int64_t axis)
 {
     GraphValue *input[] = {x, scalar(s, DT_I64, i)};
     return apply(s, n, "gather", 2, input, "axis", value_int(axis));
 }
 
 // Values side by side along a new axis.
-static GraphValue *stacked(Specialiser *s, const GraphNode *n, const GraphValues *list, int64_t axis)
+static GraphValue *stacked(Specialiser *s, const GraphNode *n, const GraphValues *list,
+                           int64_t axis)
 {
     GraphValues parts = {0};
     for (int i = 0; i < list->n; i++) {
         Value axes = value_int(axis);
-        GraphValue *part = apply(s, n, "unsqueeze", 1, &list->at[i], "axes",
-                                 value_tuple(s->to->arena, 1, &axes));
+        GraphValue *part =
+            apply(s, n, "unsqueeze", 1, &list->at[i], "axes", value_tuple(s->to->arena, 1, &axes));
         if (!part) return NULL;
         VEC_PUSH(s->scratch, &parts, part);
     }
@@ -88,8 +94,8 @@ static void set_output(Specialiser *s, const GraphNode *n, int i, GraphValue *v)
     if (i < n->noutput && n->output[i]) s->map[n->output[i]->id] = v;
 }
 
-static bool stack_scans(Specialiser *s, const GraphNode *n, int first, int count, GraphValues *scans,
-                        const int64_t *axis)
+static bool stack_scans(Specialiser *s, const GraphNode *n, int first, int count,
+                        GraphValues *scans, const int64_t *axis)
 {
     for (int k = 0; k < count; k++) {
         if (first + k >= n->noutput || !n->output[first + k]) continue;
@@ -104,8 +110,8 @@ static bool stack_scans(Specialiser *s, const GraphNode *n, int first, int count
 // ---- Loop: inputs are the number of iterations, the condition, what is carried; outputs what was
 // carried, then one stack for each further output of the body
 
-static bool loop_goes_on(Specialiser *s, const GraphNode *n, GraphValue *cond, int64_t i, int64_t most,
-                         bool *more)
+static bool loop_goes_on(Specialiser *s, const GraphNode *n, GraphValue *cond, int64_t i,
+                         int64_t most, bool *more)
 {
     *more = i < most;
     if (!*more || !cond) return true;
@@ -146,7 +152,8 @@ static bool loop(Specialiser *s, const GraphNode *n)
 
 // ---- Scan: inputs are the state, then what is read slice by slice; outputs the state, then stacks
 
-static int64_t attr_number(Specialiser *s, const GraphNode *n, const char *name, int i, int64_t absent)
+static int64_t attr_number(Specialiser *s, const GraphNode *n, const char *name, int i,
+                           int64_t absent)
 {
     const Value *v = map_get(&n->attrs, intern(s->to->library->names, name));
     if (!v) return absent;
@@ -157,7 +164,7 @@ static int64_t attr_number(Specialiser *s, const GraphNode *n, const char *name,
 typedef struct Scan {
     const GraphBody *body;
     int nstate, nin, nout;
-    const int64_t *in_axis, *backwards; // (nin)
+    const int64_t *in_axis, *backwards;      // (nin)
     const int64_t *out_axis, *out_backwards; // (nout)
 } Scan;
 
@@ -167,7 +174,8 @@ static bool run_scan(Specialiser *s, const GraphNode *n, const Scan *c, GraphVal
     int64_t count = -1;
     for (int k = 0; k < c->nin; k++) {
         int64_t axis = c->in_axis[k] < 0 ? c->in_axis[k] + in[k]->rank : c->in_axis[k];
-        if (axis < 0 || axis >= in[k]->rank) return bad_node(s, n, "reads along an axis that is none");
+        if (axis < 0 || axis >= in[k]->rank)
+            return bad_node(s, n, "reads along an axis that is none");
         if (count >= 0 && in[k]->dims[axis].u.i != count)
             return bad_node(s, n, "reads inputs of different lengths");
         count = in[k]->dims[axis].u.i;
@@ -202,7 +210,8 @@ static const int64_t *axes_of(Specialiser *s, const GraphNode *n, const char *na
     return out;
 }
 
-// Until opset 8 a first input may give lengths, and all others have a first axis of independent runs.
+// Until opset 8 a first input may give lengths, and all others have a first axis of independent
+// runs.
 static bool scan_of_batch(Specialiser *s, const GraphNode *n, const Scan *c, GraphValue **input)
 {
     int nall = c->nstate + c->nin, nresult = c->nstate + c->nout;

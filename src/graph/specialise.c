@@ -66,8 +66,8 @@ static bool attr_from_input(Specialiser *s, const Node *param, const GraphValue 
     Value *out = NEW(s->to->arena, Value);
     *out = list ? value_tuple(s->to->arena, (int)n, NULL) : element_value(v, 0);
     for (int64_t i = 0; list && i < n; i++) out->u.tuple.at[i] = element_value(v, i);
-    bool whole = out->kind == V_FLOAT && is_type_named(type, "int") &&
-                 out->u.f == (double)(int64_t)out->u.f;
+    bool whole =
+        out->kind == V_FLOAT && is_type_named(type, "int") && out->u.f == (double)(int64_t)out->u.f;
     if (whole) *out = value_int((int64_t)out->u.f);
     map_put(s->to->arena, attrs, param->u.sym, out);
     return true;
@@ -247,7 +247,8 @@ static bool same_type(const GraphValue *a, const GraphValue *b)
 static bool is_identity(const GraphNode *n)
 {
     const OpInfo *o = n->op;
-    bool plain = o->view || (o->moves && o->class == OPCLASS_POINTWISE && o->access[0] == ACCESS_SAME);
+    bool plain =
+        o->view || (o->moves && o->class == OPCLASS_POINTWISE && o->access[0] == ACCESS_SAME);
     plain = plain || (!strcmp(o->decl->u.sym, "cast") && n->ninput == 1);
     return plain && n->input[0] && n->output[0] && same_type(n->input[0], n->output[0]);
 }
@@ -295,7 +296,8 @@ static void take_run_extents(Specialiser *s, const OpInst *op, GraphValue **outp
         if (!counted) continue;
         Value *dims = NEW_ARRAY(s->to->arena, Value, v->rank);
         for (int k = 0; k < v->rank; k++)
-            dims[k] = counted[k] < 0 ? v->dims[k] : value_int(*(const int64_t *)output[counted[k]]->data);
+            dims[k] =
+                counted[k] < 0 ? v->dims[k] : value_int(*(const int64_t *)output[counted[k]]->data);
         v->data = part_of(s->to->arena, v, dims);
         v->dims = dims;
     }
@@ -305,8 +307,10 @@ static bool run_extents_fail(Specialiser *s, const GraphNode *n, const GraphNode
 {
     for (int i = 0; i < probe->ninput; i++)
         if (probe->input[i]) VEC_PUSH(s->scratch, &s->unknown, probe->input[i]);
-    diag_error(s->diag, 0, "how large the result of %s is, only its run decides: its inputs must be "
-                           "known when the model is compiled", n->origin);
+    diag_error(s->diag, 0,
+               "how large the result of %s is, only its run decides: its inputs must be "
+               "known when the model is compiled",
+               n->origin);
     return node_fails(n, s->diag);
 }
 
@@ -423,7 +427,8 @@ static bool add_inputs(Specialiser *s, const Specialisation *how)
         bool fits = v->rank < 0 || v->rank == rank;
         for (int k = 0; k < rank; k++) {
             dims[k] = value_int(how->dims[i][k]);
-            fits = fits && (v->rank < 0 || v->dims[k].kind != V_INT || v->dims[k].u.i == dims[k].u.i);
+            fits =
+                fits && (v->rank < 0 || v->dims[k].kind != V_INT || v->dims[k].u.i == dims[k].u.i);
         }
         if (!fits) {
             Buf want;
@@ -476,7 +481,8 @@ void graph_remove_dead(Graph *g, Arena *scratch)
         GraphNode *n = g->nodes.at[i];
         for (int k = 0; k < n->noutput; k++) {
             GraphValue *v = n->output[k];
-            if (v && !v->readers.n && !v->is_output && n->op->class != OPCLASS_SERIAL) n->output[k] = NULL;
+            if (v && !v->readers.n && !v->is_output && n->op->class != OPCLASS_SERIAL)
+                n->output[k] = NULL;
         }
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ONNX test suites against expected.txt beside this file: the cases that are known to fail, one a
-// line. A case that fails and is not there fails the test; so does one that is there and passes, so
-// that the list can only shrink.
+// The ONNX test suites against expected.txt beside this file: the cases that are known to fail, one
+// a line. A case that fails and is not there fails the test; so does one that is there and passes,
+// so that the list can only shrink.
 //   conformance [-v] [-i] [-k PART] [-w FILE] EXPECTED [FOLDER]...
 // -v: reasons; -i: the interpreter; -k: only cases whose name contains PART; -w: write the failing
 // cases to FILE. Ends with status 77 where the folders are not there.
@@ -73,11 +73,12 @@ int main(int argc, char **argv)
     size_t size;
     const char *why = file_read(&a, argv[optind], &expected, &size);
     heald_context *c;
-    heald_status s = heald_context_create(
-        HEALD_VERSION,
-        &HEALD_CONTEXT_OPTIONS(.target = target, .threads = 1, .cache_dir = getenv("HEALD_CACHE_DIR"),
-                               .library_path = getenv("HEALD_PATH")),
-        &c);
+    heald_status s =
+        heald_context_create(HEALD_VERSION,
+                             &HEALD_CONTEXT_OPTIONS(.target = target, .threads = 1,
+                                                    .cache_dir = getenv("HEALD_CACHE_DIR"),
+                                                    .library_path = getenv("HEALD_PATH")),
+                             &c);
     if (s || why) {
         printf("%s\n", why ? why : heald_last_error(c));
         return 2;
