@@ -45,7 +45,8 @@ static const char *image_name(const CudaFlags *f)
 static const char *compile_entry(void *user, Arena *a, const char *dir)
 {
     const Compile *c = user;
-    const char *source = path_join(a, dir, "source.cu"), *image = path_join(a, dir, image_name(c->flags));
+    const char *source = path_join(a, dir, "source.cu"),
+               *image = path_join(a, dir, image_name(c->flags));
     char *log = NULL;
     const char *why = file_write_atomic(a, source, c->text, strlen(c->text));
     if (!why) why = cuda_toolchain_compile(a, c->toolchain, c->flags, c->text, source, image, &log);
@@ -57,8 +58,8 @@ heald_status cuda_build(const Builder *b, Arena *a, const char *op, BuiltKernel 
 {
     if (!b->cuda) return error_set(e, HEALD_COMPILE, "no compiler for CUDA was given");
     CudaFlags flags = cuda_toolchain_flags(b->cuda, a, out->kernel->target.arch);
-    const char *key = arena_printf(a, "%s\n// %s\n// %s\n", out->source, cuda_toolchain_version(b->cuda),
-                                   flags.text);
+    const char *key = arena_printf(a, "%s\n// %s\n// %s\n", out->source,
+                                   cuda_toolchain_version(b->cuda), flags.text);
     Compile c = {.toolchain = b->cuda, .flags = &flags, .text = out->source};
     const char *why = cache_get(b->cache, a, op, key, compile_entry, &c, &out->dir, &out->cached);
     if (why) return error_set(e, HEALD_COMPILE, "%s", why);

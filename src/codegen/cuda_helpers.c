@@ -18,8 +18,7 @@ static void number(Emit *e, DType t, double v)
     if (t == DT_F64)
         buf_printf(e->out, "(%s__longlong_as_double(0x%sLL))", sign,
                    isnan(v) ? "7ff8000000000000" : "7ff0000000000000");
-    else
-        buf_printf(e->out, "(%s__uint_as_float(0x%su))", sign, isnan(v) ? "7fc00000" : "7f800000");
+    else buf_printf(e->out, "(%s__uint_as_float(0x%su))", sign, isnan(v) ? "7fc00000" : "7f800000");
 }
 
 // ---- bodies: NaN wins in min and max, and -0 is before +0, as PTX has it for min and max too
@@ -95,14 +94,17 @@ static void float_to_int(Buf *out, DType from, DType to)
     bool is_signed = dtypes[to].class == DC_INT;
     int top = (1 << (dtypes[to].bits - is_signed)) - 1, low = is_signed ? -top - 1 : 0;
     buf_printf(out, "    int v = x != x ? 0 : __%s2int_rz(x);\n", source);
-    buf_printf(out, "    return (%s)(v < %d ? %d : v > %d ? %d : v);\n", dtypes[to].c, low, low, top,
-               top);
+    buf_printf(out, "    return (%s)(v < %d ? %d : v > %d ? %d : v);\n", dtypes[to].c, low, low,
+               top, top);
 }
 
 static void int_to_f16(Emit *e, Buf *out, DType from)
 {
     bool wide = dtypes[from].bits == 64, is_signed = dtypes[from].class != DC_UINT;
-    buf_printf(out, "    %s v = x;\n    uint16_t r;\n", wide ? dtypes[from].c : is_signed ? "int" : "unsigned");
+    buf_printf(out, "    %s v = x;\n    uint16_t r;\n",
+               wide        ? dtypes[from].c
+               : is_signed ? "int"
+                           : "unsigned");
     buf_printf(out, "    asm(\"cvt.rn.f16.%c%d %%0, %%1;\" : \"=h\"(r) : \"%c\"(v));\n",
                is_signed ? 's' : 'u', wide ? 64 : 32, wide ? 'l' : 'r');
     buf_printf(out, "    return %s(r);\n", emit_helper(e, "load", DT_F16, 1));
@@ -111,20 +113,17 @@ static void int_to_f16(Emit *e, Buf *out, DType from)
 static bool cast(Emit *e, Buf *out, DType from, DType to)
 {
     bool to_int = dtype_is_int(to), from_int = dtype_is_int(from) || from == DT_BOOL;
-    if (dtype_is_float(from) && to_int)
-        float_to_int(out, from, to);
-    else if (from_int && to == DT_F16)
-        int_to_f16(e, out, from);
-    else
-        return false;
+    if (dtype_is_float(from) && to_int) float_to_int(out, from, to);
+    else if (from_int && to == DT_F16) int_to_f16(e, out, from);
+    else return false;
     return true;
 }
 
 static void vector_type(Emit *e, DType t, int lanes, const char *name)
 {
     int64_t align = cuda_vector_align(t, lanes);
-    buf_printf(&e->helpers, "struct __align__(%lld) %s {\n    %s v[%d];\n};\n", (long long)align, name,
-               dtypes[t].c, lanes);
+    buf_printf(&e->helpers, "struct __align__(%lld) %s {\n    %s v[%d];\n};\n", (long long)align,
+               name, dtypes[t].c, lanes);
 }
 
 int64_t cuda_vector_align(DType t, int lanes)

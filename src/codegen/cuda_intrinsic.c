@@ -21,7 +21,8 @@ static void atomic(Emit *e, Node *n)
     bool known = (dtype_is_int(t) && dtypes[t].bits >= 32) ||
                  (!strcmp(function, "atomicAdd") && (t == DT_F32 || t == DT_F64));
     if (!known) {
-        diag_error(e->diag, n->loc, "%s is not defined on %s on a GPU", n->u.intr->name, dtypes[t].name);
+        diag_error(e->diag, n->loc, "%s is not defined on %s on a GPU", n->u.intr->name,
+                   dtypes[t].name);
         return;
     }
     buf_printf(e->out, "(%s)%s((%s *)", dtypes[t].c, function, as);
@@ -52,8 +53,10 @@ static void role_barrier(Emit *e, Node *n)
         return;
     }
     if (r->size % CUDA_WARP)
-        diag_error(e->diag, n->loc, "a barrier in a role of %d threads: they must be whole warps", r->size);
-    buf_printf(e->out, "asm volatile(\"barrier.sync %d, %d;\" ::: \"memory\")", r->barrier, r->size);
+        diag_error(e->diag, n->loc, "a barrier in a role of %d threads: they must be whole warps",
+                   r->size);
+    buf_printf(e->out, "asm volatile(\"barrier.sync %d, %d;\" ::: \"memory\")", r->barrier,
+               r->size);
 }
 
 static void named_barrier(Emit *e, Node *n)
@@ -71,18 +74,20 @@ static void grid_barrier(Emit *e, Node *n)
     UNUSED(n);
     e->cuda->grid_barrier = true;
     if (emit_first_time(e, "h_grid_barrier"))
-        buf_puts(&e->helpers,
-                 "__device__ uint32_t h_grid_arrived;\n"
-                 "static __device__ void h_grid_barrier()\n{\n"
-                 "    __syncthreads();\n"
-                 "    if (threadIdx.x == 0) {\n"
-                 "        bool first = blockIdx.x == 0 && blockIdx.y == 0 && blockIdx.z == 0;\n"
-                 "        uint32_t others = gridDim.x * gridDim.y * gridDim.z - 1;\n"
-                 "        __threadfence();\n"
-                 "        uint32_t old = atomicAdd(&h_grid_arrived, first ? 0x80000000u - others : 1);\n"
-                 "        while (!((old ^ *(volatile uint32_t *)&h_grid_arrived) & 0x80000000u)) continue;\n"
-                 "        __threadfence();\n    }\n"
-                 "    __syncthreads();\n}\n");
+        buf_puts(
+            &e->helpers,
+            "__device__ uint32_t h_grid_arrived;\n"
+            "static __device__ void h_grid_barrier()\n{\n"
+            "    __syncthreads();\n"
+            "    if (threadIdx.x == 0) {\n"
+            "        bool first = blockIdx.x == 0 && blockIdx.y == 0 && blockIdx.z == 0;\n"
+            "        uint32_t others = gridDim.x * gridDim.y * gridDim.z - 1;\n"
+            "        __threadfence();\n"
+            "        uint32_t old = atomicAdd(&h_grid_arrived, first ? 0x80000000u - others : 1);\n"
+            "        while (!((old ^ *(volatile uint32_t *)&h_grid_arrived) & 0x80000000u)) "
+            "continue;\n"
+            "        __threadfence();\n    }\n"
+            "    __syncthreads();\n}\n");
     buf_puts(e->out, "h_grid_barrier()");
 }
 
@@ -117,10 +122,12 @@ static bool is_shared(Node *ref)
 
 static void cp_async(Emit *e, Node *n)
 {
-    Node *to = REST(n)[is_shared(REST(n)[0]) ? 0 : 1], *from = REST(n)[is_shared(REST(n)[0]) ? 1 : 0];
+    Node *to = REST(n)[is_shared(REST(n)[0]) ? 0 : 1],
+         *from = REST(n)[is_shared(REST(n)[0]) ? 1 : 0];
     int64_t bytes = place_elements(to) * (int64_t)dtype_size(to->u.buf->type);
     if (!is_shared(to) || (bytes != 4 && bytes != 8 && bytes != 16)) {
-        diag_error(e->diag, n->loc, "cp_async copies 4, 8 or 16 bytes from global to shared memory");
+        diag_error(e->diag, n->loc,
+                   "cp_async copies 4, 8 or 16 bytes from global to shared memory");
         return;
     }
     // Whole 16 bytes may bypass L1.
@@ -142,10 +149,12 @@ static void cp_async_wait(Emit *e, Node *n)
 {
     Node *pending = REST(n)[0];
     if (pending->kind != N_INT || pending->u.i < 0) {
-        diag_error(e->diag, n->loc, "cp_async_wait: how many may be pending must be known at compile time");
+        diag_error(e->diag, n->loc,
+                   "cp_async_wait: how many may be pending must be known at compile time");
         return;
     }
-    buf_printf(e->out, "asm volatile(\"cp.async.wait_group %lld;\" ::: \"memory\")", (long long)pending->u.i);
+    buf_printf(e->out, "asm volatile(\"cp.async.wait_group %lld;\" ::: \"memory\")",
+               (long long)pending->u.i);
 }
 
 static void bulk_load(Emit *e, Node *n)
@@ -153,8 +162,9 @@ static void bulk_load(Emit *e, Node *n)
     bool first = is_shared(REST(n)[0]);
     Node *to = REST(n)[first ? 0 : 1], *from = REST(n)[first ? 1 : 0];
     Node *span = REST(to)[0];
-    buf_puts(e->out, "asm volatile(\"cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
-                     "[%0], [%1], %2, [%3];\" :: ");
+    buf_puts(e->out,
+             "asm volatile(\"cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+             "[%0], [%1], %2, [%3];\" :: ");
     cuda_shared_address(e, to);
     buf_puts(e->out, ", ");
     global_address(e, from);
@@ -168,7 +178,8 @@ static void bulk_load(Emit *e, Node *n)
 
 static void arrive(Emit *e, Node *n)
 {
-    buf_puts(e->out, "asm volatile(\"{\\n.reg .b64 t;\\nmbarrier.arrive.shared.b64 t, [%0];\\n}\" :: ");
+    buf_puts(e->out,
+             "asm volatile(\"{\\n.reg .b64 t;\\nmbarrier.arrive.shared.b64 t, [%0];\\n}\" :: ");
     cuda_shared_address(e, REST(n)[0]);
     buf_puts(e->out, " : \"memory\")");
 }
@@ -220,8 +231,10 @@ static void print(Emit *e, Node *n)
             continue;
         }
         bool is_float = dtype_is_float((DType)x->type);
-        buf_puts(&format, is_float ? x->type == DT_F64 ? "%.17g" : "%.9g"
-                          : x->type == DT_BOOL ? "%s" : x->type == DT_U64 ? "%llu" : "%lld");
+        buf_puts(&format, is_float             ? x->type == DT_F64 ? "%.17g" : "%.9g"
+                          : x->type == DT_BOOL ? "%s"
+                          : x->type == DT_U64  ? "%llu"
+                                               : "%lld");
         buf_puts(&values, is_float ? ", (double)" : x->type == DT_BOOL ? ", (" : ", (long long)");
         Buf *out = e->out;
         e->out = &values;

@@ -121,8 +121,8 @@ bool cuda_stage(const Kernel *k, const Stage *s, CudaStage *out, Diag *d)
         if (!b->alias) bytes = round_up(bytes, shared_align(b)) + buffer_bytes(b);
     }
     if (bytes > k->target.shared_bytes) {
-        diag_error(d, k->loc, "%lld bytes of shared memory; a block of %s has %lld", (long long)bytes,
-                   k->target.arch, (long long)k->target.shared_bytes);
+        diag_error(d, k->loc, "%lld bytes of shared memory; a block of %s has %lld",
+                   (long long)bytes, k->target.arch, (long long)k->target.shared_bytes);
         return false;
     }
     out->nthread = (int)n;
@@ -195,16 +195,18 @@ static void emit_mbarriers(Emit *e)
         const Buffer *b = s->memory.at[i];
         if (!b->is_mbarrier || b->alias) continue;
         any = true;
-        buf_printf(e->out, "    for (int i = threadIdx.x; i < %lld; i += %d) "
-                           "asm volatile(\"mbarrier.init.shared.b64 [%%0], %%1;\" :: "
-                           "\"r\"((uint32_t)__cvta_generic_to_shared(&",
+        buf_printf(e->out,
+                   "    for (int i = threadIdx.x; i < %lld; i += %d) "
+                   "asm volatile(\"mbarrier.init.shared.b64 [%%0], %%1;\" :: "
+                   "\"r\"((uint32_t)__cvta_generic_to_shared(&",
                    (long long)b->extent[0]->u.i, e->cuda->stage.nthread);
         emit_buffer_name(e, b);
         buf_printf(e->out, "[i])), \"r\"(%lld) : \"memory\");\n", (long long)b->arrivals);
     }
     if (!any) return;
     if (cuda_arch(e) >= 90)
-        buf_puts(e->out, "    asm volatile(\"fence.mbarrier_init.release.cluster;\" ::: \"memory\");\n");
+        buf_puts(e->out,
+                 "    asm volatile(\"fence.mbarrier_init.release.cluster;\" ::: \"memory\");\n");
     buf_puts(e->out, "    __syncthreads();\n");
 }
 
@@ -279,7 +281,8 @@ static void emit_signature(Emit *e, bool has_checks)
     if (s->cluster && s->cluster->kind == N_INT && s->cluster->u.i > 1)
         buf_printf(e->out, "__cluster_dims__(%lld, 1, 1) ", (long long)s->cluster->u.i);
     // Asked for one block, the assembler spills nothing to make room for more.
-    buf_printf(e->out, "__launch_bounds__(%d, 1)\n%s_%s(\n", e->cuda->stage.nthread, k->name, s->name);
+    buf_printf(e->out, "__launch_bounds__(%d, 1)\n%s_%s(\n", e->cuda->stage.nthread, k->name,
+               s->name);
     for (int i = 0; i < k->params.n + k->workspace.n; i++) {
         buf_puts(e->out, comma);
         emit_pointer(e, i < k->params.n ? k->params.at[i] : k->workspace.at[i - k->params.n]);
@@ -325,7 +328,8 @@ static void emit_types(Buf *out)
 {
     buf_puts(out, "#ifdef __CUDACC_RTC__\n");
     for (int t = 1; t < DT_COUNT; t++)
-        if (dtype_is_int((DType)t)) buf_printf(out, "typedef %s %s;\n", dtypes[t].cuda, dtypes[t].c);
+        if (dtype_is_int((DType)t))
+            buf_printf(out, "typedef %s %s;\n", dtypes[t].cuda, dtypes[t].c);
     buf_puts(out, "#define INT32_MIN (-0x7fffffff - 1)\n"
                   "#define INT64_MIN (-0x7fffffffffffffffLL - 1)\n"
                   "#define UINT64_MAX 0xffffffffffffffffull\n"
@@ -340,8 +344,13 @@ bool codegen_cuda(const Kernel *k, const Sources *lines, Buf *out, Diag *d)
     Buf text;
     buf_init(&text, k->arena);
     struct CudaState state = {.arch = cuda_arch_number(k->target.arch)};
-    Emit e = {.dialect = &dialect_cuda, .arena = k->arena, .kernel = k, .lines = lines, .diag = d,
-              .out = &text, .cuda = &state};
+    Emit e = {.dialect = &dialect_cuda,
+              .arena = k->arena,
+              .kernel = k,
+              .lines = lines,
+              .diag = d,
+              .out = &text,
+              .cuda = &state};
     buf_init(&e.helpers, k->arena);
     e.names = interner_new(k->arena);
     bool has_checks = codegen_check_message(k, 1, &unused) != NULL;
@@ -349,8 +358,8 @@ bool codegen_cuda(const Kernel *k, const Sources *lines, Buf *out, Diag *d)
         e.stage = k->stages.at[i];
         if (cuda_stage(k, e.stage, &state.stage, d)) emit_stage(&e, has_checks);
     }
-    buf_printf(out, "// %s, made by Heald from the template %s. Compile with --fmad=false.\n", k->name,
-               k->template_name ? k->template_name : "?");
+    buf_printf(out, "// %s, made by Heald from the template %s. Compile with --fmad=false.\n",
+               k->name, k->template_name ? k->template_name : "?");
     emit_types(out);
     buf_puts(out, buf_text(&e.helpers));
     buf_puts(out, buf_text(&text));

@@ -119,7 +119,8 @@ bool cuda_statement(Emit *e, const Node *statement)
     case N_CHECK: emit_check(e, n); return true;
     case N_ALLOC: emit_alloc(e, n); return true;
     case N_LOOP:
-        if (n->sub == LOOP_UNROLL || n->sub == LOOP_UNROLL_FULL) buf_puts(e->out, "#pragma unroll\n");
+        if (n->sub == LOOP_UNROLL || n->sub == LOOP_UNROLL_FULL)
+            buf_puts(e->out, "#pragma unroll\n");
         return false;
     default: return false;
     }

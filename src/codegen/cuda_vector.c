@@ -94,7 +94,8 @@ static void define_operation(Emit *e, const Node *n, const char *name)
                                      : emit_value_type((DType)x->type);
         buf_printf(&text, "%s%s %c", i ? ", " : "", t, (int)('a' + i));
     }
-    buf_printf(&text, ")\n{\n    %s r;\n#pragma unroll\n    for (int l = 0; l < %d; ++l) r.v[l] = ", type,
+    buf_printf(&text,
+               ")\n{\n    %s r;\n#pragma unroll\n    for (int l = 0; l < %d; ++l) r.v[l] = ", type,
                n->lanes);
     Node *one = arena_copy(e->arena, n, sizeof *n + n->nkid * sizeof(Node *));
     one->lanes = 1;
@@ -128,7 +129,8 @@ static bool is_aligned(const Buffer *b, const Node *base, int lanes)
     if (b->space == SPACE_SHARED || b->space == SPACE_LOCAL) of_buffer = max_i64(of_buffer, 16);
     if (b->space == SPACE_WORKSPACE) of_buffer = max_i64(of_buffer, 64);
     int64_t divisor = node_divisor(base), size = (int64_t)dtype_size(b->type);
-    return of_buffer % align == 0 && of_buffer && (divisor % align == 0 || divisor * size % align == 0);
+    return of_buffer % align == 0 && of_buffer &&
+           (divisor % align == 0 || divisor * size % align == 0);
 }
 
 static bool is_contiguous(const Node *index)
@@ -155,7 +157,9 @@ static void vector_load(Emit *e, Node *n)
     Node *index = REST(n)[0];
     DType t = (DType)n->type;
     bool together = is_contiguous(index);
-    const char *how = !together ? "gather" : is_aligned(n->u.buf, index->kid[0], n->lanes) ? "geta" : "get";
+    const char *how = !together                                       ? "gather"
+                      : is_aligned(n->u.buf, index->kid[0], n->lanes) ? "geta"
+                                                                      : "get";
     if (converts(t)) buf_printf(e->out, "%s(", emit_helper(e, "load", t, n->lanes));
     buf_printf(e->out, "%s(", emit_helper(e, how, t, n->lanes));
     if (together) {
@@ -206,7 +210,8 @@ static bool masked_store(Emit *e, Node *n)
     buf_printf(e->out, "%s(", emit_helper(e, "putr", b->type, index->lanes));
     address(e, b, index->kid[0]);
     buf_puts(e->out, ", ");
-    if (converts(b->type)) buf_printf(e->out, "%s(", emit_helper(e, "store", b->type, index->lanes));
+    if (converts(b->type))
+        buf_printf(e->out, "%s(", emit_helper(e, "store", b->type, index->lanes));
     emit_vector(e, KID(n, STORE, value));
     if (converts(b->type)) buf_putc(e->out, ')');
     lane_range(e, lo, hi);

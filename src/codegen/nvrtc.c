@@ -15,19 +15,19 @@ typedef struct NvrtcProgram NvrtcProgram;
 typedef int NvrtcResult;
 
 // Of NVRTC's interface, what is used here (CUDA Toolkit Documentation, "NVRTC").
-#define NVRTC_FUNCTIONS(F)                                                                         \
-    F(Version, (int *major, int *minor))                                                           \
-    F(CreateProgram, (NvrtcProgram * *p, const char *text, const char *name, int nheader,          \
-                      const char *const *headers, const char *const *names))                       \
-    F(CompileProgram, (NvrtcProgram * p, int noption, const char *const *options))                 \
-    F(DestroyProgram, (NvrtcProgram * *p))                                                         \
-    F(GetProgramLogSize, (NvrtcProgram * p, size_t *size))                                         \
-    F(GetProgramLog, (NvrtcProgram * p, char *log))                                                \
-    F(GetCUBINSize, (NvrtcProgram * p, size_t *size))                                              \
-    F(GetCUBIN, (NvrtcProgram * p, char *image))                                                   \
-    F(GetPTXSize, (NvrtcProgram * p, size_t *size))                                                \
-    F(GetPTX, (NvrtcProgram * p, char *image))                                                     \
-    F(GetNumSupportedArchs, (int *n))                                                              \
+#define NVRTC_FUNCTIONS(F)                                                                \
+    F(Version, (int *major, int *minor))                                                  \
+    F(CreateProgram, (NvrtcProgram * *p, const char *text, const char *name, int nheader, \
+                      const char *const *headers, const char *const *names))              \
+    F(CompileProgram, (NvrtcProgram * p, int noption, const char *const *options))        \
+    F(DestroyProgram, (NvrtcProgram * *p))                                                \
+    F(GetProgramLogSize, (NvrtcProgram * p, size_t * size))                               \
+    F(GetProgramLog, (NvrtcProgram * p, char *log))                                       \
+    F(GetCUBINSize, (NvrtcProgram * p, size_t * size))                                    \
+    F(GetCUBIN, (NvrtcProgram * p, char *image))                                          \
+    F(GetPTXSize, (NvrtcProgram * p, size_t * size))                                      \
+    F(GetPTX, (NvrtcProgram * p, char *image))                                            \
+    F(GetNumSupportedArchs, (int *n))                                                     \
     F(GetSupportedArchs, (int *arch))
 
 struct CudaToolchain {
@@ -119,9 +119,9 @@ CudaFlags cuda_toolchain_flags(const CudaToolchain *t, Arena *a, const char *arc
         known |= t->arch[i] == number;
         if (t->arch[i] <= number) best = max_i64(best, t->arch[i]);
     }
-    static const char common[] = "--fmad=false --ftz=false --prec-div=true --prec-sqrt=true -std=c++17";
-    if (known)
-        return (CudaFlags){arena_printf(a, "--gpu-architecture=%s %s", arch, common), false};
+    static const char common[] =
+        "--fmad=false --ftz=false --prec-div=true --prec-sqrt=true -std=c++17";
+    if (known) return (CudaFlags){arena_printf(a, "--gpu-architecture=%s %s", arch, common), false};
     return (CudaFlags){arena_printf(a, "--gpu-architecture=compute_%d %s", best, common), true};
 }
 
@@ -140,7 +140,8 @@ static void split(Arena *a, const char *text, const char ***out, int *n)
 static const char *failed(Arena *a, const char *who, const char *flags, const char *source_path,
                           const char *said)
 {
-    return arena_printf(a, "%s failed\n  flags: %s\n  source: %s\n%s", who, flags, source_path, said);
+    return arena_printf(a, "%s failed\n  flags: %s\n  source: %s\n%s", who, flags, source_path,
+                        said);
 }
 
 static const char *compile_nvrtc(Arena *a, const CudaToolchain *t, const CudaFlags *flags,
@@ -150,8 +151,8 @@ static const char *compile_nvrtc(Arena *a, const CudaToolchain *t, const CudaFla
     NvrtcProgram *p = NULL;
     const char **options;
     int noption;
-    split(a, arena_printf(a, "%s%s", flags->text, flags->ptx ? "" : " --ptxas-options=-v"), &options,
-          &noption);
+    split(a, arena_printf(a, "%s%s", flags->text, flags->ptx ? "" : " --ptxas-options=-v"),
+          &options, &noption);
     if (t->CreateProgram(&p, text, "source.cu", 0, NULL, NULL)) return "NVRTC takes no program";
     NvrtcResult r = t->CompileProgram(p, noption, options);
     size_t size = 0;
@@ -179,8 +180,9 @@ static const char *compile_nvcc(Arena *a, const CudaToolchain *t, const CudaFlag
     ProcessResult r = {0};
     const char **options;
     int n;
-    const char *all = arena_printf(a, "%s %s %s -Xptxas=-v -o %s %s", t->path,
-                                   flags->ptx ? "-ptx" : "-cubin", flags->text, object_path, source_path);
+    const char *all =
+        arena_printf(a, "%s %s %s -Xptxas=-v -o %s %s", t->path, flags->ptx ? "-ptx" : "-cubin",
+                     flags->text, object_path, source_path);
     split(a, all, &options, &n);
     const char **argv = NEW_ARRAY(a, const char *, n + 1);
     memcpy(argv, options, (size_t)n * sizeof *argv);
@@ -216,7 +218,8 @@ bool cuda_log_figures(const char *log, const char *entry, CudaFigures *out)
     *out = (CudaFigures){-1, -1, -1, -1, -1};
     bool found = false, mine = false;
     size_t length = strlen(entry);
-    for (const char *line = log; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+    for (const char *line = log; line && *line;
+         line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
         const char *end = line + strcspn(line, "\n"), *name = strstr(line, "entry function '");
         if (name && name < end) {
             name += strlen("entry function '");

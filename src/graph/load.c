@@ -106,7 +106,8 @@ heald_status model_load(CompiledModel *m, Device *d, Error *e)
     if (d->ops->host_memory) return HEALD_OK;
     Load l = {.model = m, .plan = m->plan, .device = d};
     heald_status s = HEALD_OK;
-    for (int i = 0; i < m->kernels.n && !s; i++) s = kernel_load_on(m->arena, m->kernels.at[i], d, e);
+    for (int i = 0; i < m->kernels.n && !s; i++)
+        s = kernel_load_on(m->arena, m->kernels.at[i], d, e);
     for (int i = 0; i < m->plan->values.n && !s; i++) {
         PlanValue *v = &m->plan->values.at[i];
         if (v->kind == VALUE_CONST && !v->constant->device) s = upload(&l, v, e);

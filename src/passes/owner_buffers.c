@@ -24,8 +24,7 @@ Node *owner_task(Arena *a, const Mapping *m, Node *const *index)
         for (int i = 0; i < m->rank; i++) part[i] = arith_mod(a, index[i], m->inner->shape[i]);
         return arith_add(a, arith_mul(a, task, node_i64(a, m->inner->ntask)),
                          owner_task(a, m->inner, part));
-    default:
-        return mapping_inverse(a, m, index, &worker, &task) ? task : node_i64(a, 0);
+    default: return mapping_inverse(a, m, index, &worker, &task) ? task : node_i64(a, 0);
     }
 }
 

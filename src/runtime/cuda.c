@@ -37,8 +37,9 @@ static Cuda *cuda(Device *d)
 
 static bool is_fatal(CudaResult r)
 {
-    return r == CUDA_ILLEGAL_ADDRESS || r == CUDA_LAUNCH_TIMEOUT || r == CUDA_CONTEXT_IS_DESTROYED ||
-           r == CUDA_ASSERT || (r >= CUDA_HARDWARE_STACK_ERROR && r <= CUDA_LAUNCH_FAILED);
+    return r == CUDA_ILLEGAL_ADDRESS || r == CUDA_LAUNCH_TIMEOUT ||
+           r == CUDA_CONTEXT_IS_DESTROYED || r == CUDA_ASSERT ||
+           (r >= CUDA_HARDWARE_STACK_ERROR && r <= CUDA_LAUNCH_FAILED);
 }
 
 static const char *driver_words(const Cuda *c, CudaResult r)
@@ -54,7 +55,8 @@ static void suspects(const Cuda *c, char *text, size_t size)
     if (c->nlaunch == 0) snprintf(text, size, "no kernel of this context");
     else if (c->nlaunch == 1) snprintf(text, size, "kernel %s", c->last->name);
     else
-        snprintf(text, size, "one of %" PRId64 " kernels from %s to %s (HEALD_CUDA_SYNC=1 tells which)",
+        snprintf(text, size,
+                 "one of %" PRId64 " kernels from %s to %s (HEALD_CUDA_SYNC=1 tells which)",
                  c->nlaunch, c->first->name, c->last->name);
 }
 
@@ -103,7 +105,8 @@ static heald_status choose(Cuda *c, int ordinal, Error *e)
         return error_set(e, HEALD_DEVICE, "no NVIDIA GPU is present");
     if (ordinal < 0 || ordinal >= n)
         return error_set(e, HEALD_INVALID_ARGUMENT, "there is no GPU %d; there are %d", ordinal, n);
-    heald_status s = cuda_result(c, c->driver.device_get(&c->device, ordinal), e, "GPU %d", ordinal);
+    heald_status s =
+        cuda_result(c, c->driver.device_get(&c->device, ordinal), e, "GPU %d", ordinal);
     if (s) return s;
     size_t bytes = 0;
     CudaInfo *i = &c->info;
@@ -216,8 +219,8 @@ static heald_status cuda_copy(Device *d, CopyKind kind, void *to, const void *fr
     else if (kind == COPY_DEVICE_TO_HOST)
         r = v->copy_to_host(to, (CudaPointer)(uintptr_t)from, (size_t)bytes, c->stream);
     else
-        r = v->copy_on_device((CudaPointer)(uintptr_t)to, (CudaPointer)(uintptr_t)from, (size_t)bytes,
-                              c->stream);
+        r = v->copy_on_device((CudaPointer)(uintptr_t)to, (CudaPointer)(uintptr_t)from,
+                              (size_t)bytes, c->stream);
     s = cuda_result(c, r, e, "copying %" PRId64 " bytes", bytes);
     return s || kind == COPY_DEVICE_TO_DEVICE ? s : cuda_wait(c, e);
 }
@@ -244,8 +247,8 @@ static void cuda_unload_module(Device *d, DeviceModule *m)
     if (m && !cuda_enter(c, NULL)) c->driver.module_unload((CudaModule *)m);
 }
 
-static heald_status cuda_find_entry(Device *d, DeviceModule *m, const char *name, RuntimeStage *stage,
-                                    Error *e)
+static heald_status cuda_find_entry(Device *d, DeviceModule *m, const char *name,
+                                    RuntimeStage *stage, Error *e)
 {
     Cuda *c = cuda(d);
     CudaFunction *f = NULL;

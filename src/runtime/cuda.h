@@ -17,7 +17,7 @@ typedef struct CudaInfo {
     char name[128];
     int arch; // 90: compute capability 9.0
     int nmultiprocessor;
-    int driver_version; // 13000: for CUDA 13.0
+    int driver_version;   // 13000: for CUDA 13.0
     int64_t shared_bytes; // that a block may ask for
     int64_t l2_bytes, memory_bytes;
 } CudaInfo;

@@ -24,10 +24,11 @@ static heald_status find_symbols(CudaDriver *d, Error *e)
         void **field = (void **)((char *)d + symbols[i].offset);
         *field = dlsym(d->library, symbols[i].name);
         if (!*field)
-            return error_set(e, HEALD_DEVICE,
-                             "the NVIDIA driver is too old: it lacks %s; one for CUDA 11.4 or newer "
-                             "is needed",
-                             symbols[i].name);
+            return error_set(
+                e, HEALD_DEVICE,
+                "the NVIDIA driver is too old: it lacks %s; one for CUDA 11.4 or newer "
+                "is needed",
+                symbols[i].name);
     }
     return HEALD_OK;
 }

@@ -82,8 +82,8 @@ heald_status cuda_launch(Device *d, const RuntimeKernel *k, int stage, const int
         arg[n++] = &failed;
     }
     unsigned threads = (unsigned)st->nthread, shared = (unsigned)st->shared_bytes;
-    CudaResult r = st->cooperative ? c->driver.launch_cooperative(f, g[0], g[1], g[2], threads, 1, 1,
-                                                                  shared, c->stream, arg)
+    CudaResult r = st->cooperative ? c->driver.launch_cooperative(f, g[0], g[1], g[2], threads, 1,
+                                                                  1, shared, c->stream, arg)
                                    : c->driver.launch(f, g[0], g[1], g[2], threads, 1, 1, shared,
                                                       c->stream, arg, NULL);
     if (r == CUDA_COOPERATIVE_TOO_LARGE)
@@ -117,8 +117,7 @@ heald_status cuda_end_capture(Device *d, DeviceGraph **out, Error *e)
     *out = NULL;
     c->capturing = false;
     heald_status s = cuda_enter(c, e);
-    if (!s)
-        s = cuda_result(c, c->driver.capture_end(c->stream, &graph), e, "recording launches");
+    if (!s) s = cuda_result(c, c->driver.capture_end(c->stream, &graph), e, "recording launches");
     if (!s)
         s = cuda_result(c, c->driver.graph_instantiate((CudaGraphExec **)out, graph, 0), e,
                         "recorded launches");

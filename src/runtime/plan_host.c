@@ -16,7 +16,8 @@ static heald_status to_host(Device *d, heald_tensor *t, heald_tensor **out, Erro
     bool made = !*out;
     heald_status s = made ? tensor_create(t->dtype, t->rank, t->dims, out, e) : HEALD_OK;
     if (!s && ((*out)->bytes != t->bytes || (*out)->dtype != t->dtype))
-        s = error_set(e, HEALD_INVALID_ARGUMENT, "an output has not the type and extents of the result");
+        s = error_set(e, HEALD_INVALID_ARGUMENT,
+                      "an output has not the type and extents of the result");
     if (!s) s = d->ops->copy(d, COPY_DEVICE_TO_HOST, (*out)->data, t->data, t->bytes, e);
     if (s && made && *out) {
         heald_tensor_release(*out);
@@ -47,7 +48,8 @@ static heald_status run_staged(PlanRunner *r, int nin, heald_tensor *const *inpu
     return s;
 }
 
-heald_status plan_run_host(PlanRunner *r, heald_tensor *const *inputs, heald_tensor **outputs, Error *e)
+heald_status plan_run_host(PlanRunner *r, heald_tensor *const *inputs, heald_tensor **outputs,
+                           Error *e)
 {
     if (r->device->ops->host_memory) return plan_run_tensors(r, inputs, outputs, e);
     int nin = r->plan->inputs.n, nout = r->plan->outputs.n;

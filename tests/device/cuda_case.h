@@ -37,9 +37,9 @@ typedef struct CudaCase {
     const CaseRow *row;
     const Node *decl;
     Instance *in;
-    Kernel *kernel; // as instantiated
-    bool fixed;     // extents are numbers, those of `dims`
-    bool aligned;   // memory is known to be aligned, as that of a device is
+    Kernel *kernel;              // as instantiated
+    bool fixed;                  // extents are numbers, those of `dims`
+    bool aligned;                // memory is known to be aligned, as that of a device is
     int64_t dims[CASE_MAX_DIMS]; // of the names in the row, in order
     Sym dim_name[CASE_MAX_DIMS];
     Value dim_value[CASE_MAX_DIMS];
@@ -156,8 +156,8 @@ static inline int case_inputs(CudaCase *c, bool wide, Value *args)
             while (k < c->ndim && c->dim_name[k] != name) k++;
             if (k == c->ndim) {
                 c->dim_name[c->ndim++] = name;
-                c->dim_value[k] = c->fixed ? value_int(c->dims[k])
-                                           : instance_dim(c->in, d, 0, INT64_MAX, 1);
+                c->dim_value[k] =
+                    c->fixed ? value_int(c->dims[k]) : instance_dim(c->in, d, 0, INT64_MAX, 1);
             }
             extent[rank++] = c->dim_value[k];
         }
@@ -240,7 +240,8 @@ static inline const char *case_meaning(CudaCase *c)
     case_reset(c);
     int n = case_inputs(c, true, args);
     const Node *op = case_op(c), *copy = map_get(&c->lib.kernels, intern(c->lib.names, "copy"));
-    OpInst *o = op && copy && case_attrs(c, &attrs) ? op_apply(c->in, 0, op, n, args, &attrs) : NULL;
+    OpInst *o =
+        op && copy && case_attrs(c, &attrs) ? op_apply(c->in, 0, op, n, args, &attrs) : NULL;
     bool ok = o != NULL;
     if (ok) {
         Value x = {.kind = V_TENSOR, .u.tensor = o->results[0]};
@@ -294,7 +295,8 @@ static inline void case_data_fill(CaseData *d, uint64_t seed)
             if (dtype_is_float(d->type[i]))
                 dtype_store_f64(d->type[i], p + (size_t)k * size, (double)v / (1 << 23) - 1);
             else
-                dtype_store_i64(d->type[i], p + (size_t)k * size, d->type[i] == DT_BOOL ? v & 1 : v % 7);
+                dtype_store_i64(d->type[i], p + (size_t)k * size,
+                                d->type[i] == DT_BOOL ? v & 1 : v % 7);
         }
     }
 }
@@ -308,7 +310,8 @@ static inline void case_data_convert(const CaseData *from, CaseData *to)
         for (int64_t k = 0; k < to->nelem[i]; k++) {
             const char *p = (const char *)from->at[i] + (size_t)k * fs;
             char *q = (char *)to->at[i] + (size_t)k * ts;
-            if (dtype_is_float(from->type[i])) dtype_store_f64(to->type[i], q, dtype_load_f64(from->type[i], p));
+            if (dtype_is_float(from->type[i]))
+                dtype_store_f64(to->type[i], q, dtype_load_f64(from->type[i], p));
             else dtype_store_i64(to->type[i], q, dtype_load_i64(from->type[i], p));
         }
     }
@@ -335,8 +338,10 @@ static inline double case_error(const CaseData *want, const CaseData *got, doubl
         if (!got->output[i]) continue;
         for (int64_t k = 0; k < got->nelem[i]; k++) {
             size_t at = (size_t)k;
-            double x = dtype_load_f64(want->type[i], (char *)want->at[i] + at * dtype_size(want->type[i]));
-            double y = dtype_load_f64(got->type[i], (char *)got->at[i] + at * dtype_size(got->type[i]));
+            double x =
+                dtype_load_f64(want->type[i], (char *)want->at[i] + at * dtype_size(want->type[i]));
+            double y =
+                dtype_load_f64(got->type[i], (char *)got->at[i] + at * dtype_size(got->type[i]));
             scale = fmax(scale, fabs(x));
             if (isnan(x) != isnan(y)) difference = INFINITY;
             else if (!isnan(x) && x != y) difference = fmax(difference, fabs(x - y));

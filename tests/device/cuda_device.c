@@ -62,7 +62,9 @@ static heald_status upload(Run *r, const CaseData *d, OnGpu *g, Error *e)
     heald_status s = HEALD_OK;
     for (int i = 0; i < d->n && !s; i++) {
         s = r->gpu->ops->allocate(r->gpu, bytes_of(d, i), &g->at[i], e);
-        if (!s) s = r->gpu->ops->copy(r->gpu, COPY_HOST_TO_DEVICE, g->at[i], d->at[i], bytes_of(d, i), e);
+        if (!s)
+            s = r->gpu->ops->copy(r->gpu, COPY_HOST_TO_DEVICE, g->at[i], d->at[i], bytes_of(d, i),
+                                  e);
     }
     return s;
 }
@@ -72,7 +74,8 @@ static heald_status download(Run *r, CaseData *d, OnGpu *g, Error *e)
     heald_status s = HEALD_OK;
     for (int i = 0; i < d->n && !s; i++)
         if (d->output[i])
-            s = r->gpu->ops->copy(r->gpu, COPY_DEVICE_TO_HOST, d->at[i], g->at[i], bytes_of(d, i), e);
+            s = r->gpu->ops->copy(r->gpu, COPY_DEVICE_TO_HOST, d->at[i], g->at[i], bytes_of(d, i),
+                                  e);
     return s;
 }
 
@@ -84,7 +87,8 @@ static double time_kernel(Run *r, const BuiltKernel *k, void *const *params, con
     for (int i = 0; i < SAMPLES; i++) {
         int64_t ns;
         Error e = {0};
-        if (r->gpu->ops->time_begin(r->gpu, &e) || launch_kernel(r->gpu, &k->runtime, params, dims, &e) ||
+        if (r->gpu->ops->time_begin(r->gpu, &e) ||
+            launch_kernel(r->gpu, &k->runtime, params, dims, &e) ||
             r->gpu->ops->time_end(r->gpu, &ns, &e))
             return -1;
         double t = (double)ns / 1e3;
@@ -112,13 +116,14 @@ static void report(Run *r, CudaCase *c, const CaseData *d, const char *how, doub
     for (int i = 0; i < d->n; i++) bytes += bytes_of(d, i);
     bool ok = error <= tolerance;
     *(ok ? &r->passed : &r->failed) += 1;
-    printf("%-24s %-4s %-16s %-6s %9.2e %s", c->row->kernel, dtypes[d->type[0]].name, shape, how, error,
-           ok ? "ok    " : "WRONG ");
+    printf("%-24s %-4s %-16s %-6s %9.2e %s", c->row->kernel, dtypes[d->type[0]].name, shape, how,
+           error, ok ? "ok    " : "WRONG ");
     if (us > 0) printf(" %10.1f us %8.1f GB/s", us, (double)bytes / us / 1e3);
     printf("\n");
 }
 
-static bool run_set(Run *r, CudaCase *c, const Kernel *kernel, const BuiltKernel *k, const char *how)
+static bool run_set(Run *r, CudaCase *c, const Kernel *kernel, const BuiltKernel *k,
+                    const char *how)
 {
     CaseData want, got;
     OnGpu g = {{NULL}};
@@ -199,8 +204,8 @@ static heald_status prepare(Run *r, const char **why)
     }
     const CudaInfo *i = cuda_info(r->gpu);
     r->arch = arena_printf(&r->arena, i->arch == 90 ? "sm_%da" : "sm_%d", i->arch);
-    printf("%s, %s, %d multiprocessors, driver for CUDA %d.%d\n", i->name, r->arch, i->nmultiprocessor,
-           i->driver_version / 1000, i->driver_version % 1000 / 10);
+    printf("%s, %s, %d multiprocessors, driver for CUDA %d.%d\n", i->name, r->arch,
+           i->nmultiprocessor, i->driver_version / 1000, i->driver_version % 1000 / 10);
     target_host(&host);
     r->builder.cuda = cuda_toolchain_find(&r->arena, why);
     if (!r->builder.cuda || !toolchain_find(&r->arena, &host, &r->cc, why)) return HEALD_COMPILE;

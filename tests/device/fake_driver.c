@@ -45,7 +45,9 @@ EXPORT int cuGetErrorName(int r, const char **text)
 }
 EXPORT int cuGetErrorString(int r, const char **text)
 {
-    *text = r == 700 ? "an illegal memory access was encountered" : r == 2 ? "out of memory" : "a fake error";
+    *text = r == 700 ? "an illegal memory access was encountered"
+            : r == 2 ? "out of memory"
+                     : "a fake error";
     return 0;
 }
 EXPORT int cuDeviceGetCount(int *n)
@@ -150,7 +152,8 @@ EXPORT int cuMemcpyDtoHAsync_v2(void *to, unsigned long long from, size_t bytes,
     memcpy(to, (void *)(uintptr_t)from, bytes);
     return fails("COPY");
 }
-EXPORT int cuMemcpyDtoDAsync_v2(unsigned long long to, unsigned long long from, size_t bytes, void *stream)
+EXPORT int cuMemcpyDtoDAsync_v2(unsigned long long to, unsigned long long from, size_t bytes,
+                                void *stream)
 {
     (void)stream;
     memmove((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
@@ -242,7 +245,8 @@ static int note_launch(const unsigned *shape, unsigned shared, void **params, in
     int want = number("FAKE_CUDA_ARGUMENTS", 0);
     for (int i = 0; i < want; i++) memcpy(&fake_cuda.launch[n].argument[i], params[i], 8);
     int check = number("FAKE_CUDA_CHECK", 0); // as if the kernel had failed that check
-    if (check) *(volatile uint32_t *)(uintptr_t)fake_cuda.launch[n].argument[want - 1] = (uint32_t)check;
+    if (check)
+        *(volatile uint32_t *)(uintptr_t)fake_cuda.launch[n].argument[want - 1] = (uint32_t)check;
     return 0;
 }
 EXPORT int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
@@ -252,7 +256,8 @@ EXPORT int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsign
     return note_launch((unsigned[]){gx, gy, gz, bx}, shared, params, 0);
 }
 EXPORT int cuLaunchCooperativeKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-                                     unsigned by, unsigned bz, unsigned shared, void *stream, void **params)
+                                     unsigned by, unsigned bz, unsigned shared, void *stream,
+                                     void **params)
 {
     (void)f, (void)by, (void)bz, (void)stream;
     if (gx > 132) return 720;

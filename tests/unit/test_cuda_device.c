@@ -22,8 +22,9 @@ static const char *driver_path;
 static FakeState *fake;
 static Error error;
 
-static const char *const knobs[] = {"INIT",  "VERSION", "DEVICES", "ARCH",   "CONTEXT",   "LIMIT", "BLOCKS",
-                                    "COPY",  "WAIT",    "MODULE",  "LAUNCH", "ARGUMENTS", "CHECK"};
+static const char *const knobs[] = {"INIT",   "VERSION",   "DEVICES", "ARCH", "CONTEXT",
+                                    "LIMIT",  "BLOCKS",    "COPY",    "WAIT", "MODULE",
+                                    "LAUNCH", "ARGUMENTS", "CHECK"};
 
 static void set(const char *knob, int value)
 {
@@ -126,9 +127,10 @@ static void test_old_gpu(void **state)
     (void)state;
     Device *d = NULL;
     set("ARCH", 70);
-    expect(device_open(&device_cuda, NULL, &d, &error), HEALD_UNSUPPORTED, "compute capability 7.0");
-    expect(device_open(&device_cuda, &(DeviceOptions){.ordinal = 3}, &d, &error), HEALD_INVALID_ARGUMENT,
-           "there is no GPU 3; there are 1");
+    expect(device_open(&device_cuda, NULL, &d, &error), HEALD_UNSUPPORTED,
+           "compute capability 7.0");
+    expect(device_open(&device_cuda, &(DeviceOptions){.ordinal = 3}, &d, &error),
+           HEALD_INVALID_ARGUMENT, "there is no GPU 3; there are 1");
 }
 
 // ---- memory
@@ -243,7 +245,8 @@ static void test_modules(void **state)
     expect(d->ops->load_module(d, driver_path, &m, &error), HEALD_UNSUPPORTED, "for another GPU");
     set("MODULE", 0);
     assert_int_equal(d->ops->load_module(d, driver_path, &m, &error), HEALD_OK);
-    expect(d->ops->find_entry(d, m, "missing", &stage, &error), HEALD_NOT_FOUND, "no kernel missing");
+    expect(d->ops->find_entry(d, m, "missing", &stage, &error), HEALD_NOT_FOUND,
+           "no kernel missing");
     stage.shared_bytes = 300 << 10;
     expect(d->ops->find_entry(d, m, "h_x", &stage, &error), HEALD_DEVICE, "bytes of shared memory");
     device_close(d);
@@ -307,7 +310,8 @@ static void test_fault(void **state)
     expect(device_synchronise(d, &error), HEALD_DEVICE, "by kernel h_sample"); // and ever after
     expect(launch_kernel(d, &k, params, &one, &error), HEALD_DEVICE, "by kernel h_sample");
     expect(d->ops->allocate(d, 1, &p, &error), HEALD_DEVICE, "by kernel h_sample");
-    expect(d->ops->copy(d, COPY_DEVICE_TO_HOST, &p, &p, 8, &error), HEALD_DEVICE, "by kernel h_sample");
+    expect(d->ops->copy(d, COPY_DEVICE_TO_HOST, &p, &p, 8, &error), HEALD_DEVICE,
+           "by kernel h_sample");
     assert_int_equal(fake->waits, waits); // nothing waits for a dead context
     device_close(d);
     assert_int_equal(fake->contexts, 0);
@@ -327,7 +331,8 @@ static void test_fault_of_several(void **state)
     assert_int_equal(launch_kernel(d, &k, params, (int64_t[]){1}, &error), HEALD_OK);
     assert_int_equal(launch_kernel(d, &other, params, (int64_t[]){1}, &error), HEALD_OK);
     set("WAIT", 719);
-    expect(device_synchronise(d, &error), HEALD_DEVICE, "one of 2 kernels from h_sample to h_other");
+    expect(device_synchronise(d, &error), HEALD_DEVICE,
+           "one of 2 kernels from h_sample to h_other");
     device_close(d);
 }
 
@@ -342,7 +347,8 @@ static void test_synchronous(void **state)
     load(d, &stage, &m);
     set("WAIT", 716);
     void *params[] = {NULL, NULL};
-    expect(launch_kernel(d, &k, params, (int64_t[]){1}, &error), HEALD_DEVICE, "by kernel h_sample");
+    expect(launch_kernel(d, &k, params, (int64_t[]){1}, &error), HEALD_DEVICE,
+           "by kernel h_sample");
     device_close(d);
 }
 
@@ -389,8 +395,9 @@ static const char *build_driver(void)
     char *folder = path_join(&arena, dir, "heald-driver-XXXXXX");
     if (!mkdtemp(folder)) return NULL;
     const char *path = path_join(&arena, folder, "libfake.so");
-    const char *const argv[] = {cc && *cc ? cc : "cc", "-std=c11", "-shared", "-fPIC", "-o", path,
-                                "tests/device/fake_driver.c", NULL};
+    const char *const argv[] = {
+        cc && *cc ? cc : "cc",        "-std=c11", "-shared", "-fPIC", "-o", path,
+        "tests/device/fake_driver.c", NULL};
     ProcessResult r;
     if (process_run(&arena, argv, 0, &r) || r.exit_status) {
         printf("# %s\n", r.output);
@@ -425,7 +432,8 @@ int main(void)
         cmocka_unit_test_setup(test_recording, begin),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    const char *folder = arena_strndup(&arena, driver_path, strlen(driver_path) - strlen("/libfake.so"));
+    const char *folder =
+        arena_strndup(&arena, driver_path, strlen(driver_path) - strlen("/libfake.so"));
     dlclose(library);
     dir_remove(&arena, folder);
     arena_free(&arena);

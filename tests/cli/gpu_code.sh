@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Models on GPUs as far as a machine without one goes: the GPU's kernels in the interpreter, and what
+# is said where there is no driver.
+set -uo pipefail
+source tests/cli/support/check.bash
+mnist=examples/models/mnist_8
+
+try "the kernels of a GPU in the interpreter" 0 check $mnist --target interp:sm_80
+out "they are right" '^1 passed, 0 failed$'
+try "an architecture that does not exist" 2 check $mnist --target interp:sm_11
+err "it is named" 'target interp:sm_11: an architecture that is not known'
+export HEALD_CUDA_DRIVER=/nowhere/libcuda.so.1
+try "no driver" 2 check $mnist --target cuda
+err "it is told" 'no NVIDIA driver'
+try "the doctor without a driver" 0 doctor
+out "it tells so" 'GPU +none: no NVIDIA driver'
+finish
