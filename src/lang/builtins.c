@@ -2,6 +2,7 @@
 // The table of builtin functions, their calls, and calls of intrinsics.
 #include "lang/builtins.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 const Value *args_named(const Args *a, const char *key)
@@ -136,6 +137,10 @@ bool call_intrinsic(Eval *e, const Args *a, Value *out)
     if (!in) return eval_fail(e, a->loc, "'%s' does not take %d arguments", a->name, a->n);
     if (!e->out && effect)
         return eval_fail(e, a->loc, "'%s' stands inside a kernel's stage", a->name);
+    const char *arch = e->kernel->target.arch;
+    if (e->kernel->target.kind == TARGET_CUDA && strncmp(arch, "sm_", 3) == 0 &&
+        in->arch > atoi(arch + 3))
+        return eval_fail(e, a->loc, "'%s' needs sm_%d, this is for %s", a->name, in->arch, arch);
     Node *n = node_new(e->arena, N_INTRIN, a->loc, a->n);
     n->u.intr = in;
     n->lanes = 1;

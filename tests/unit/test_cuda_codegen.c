@@ -148,6 +148,19 @@ static bool is_first(const CaseRow *row)
     return row == case_rows || strcmp(row[-1].kernel, row->kernel) != 0;
 }
 
+// In memory that is known to be aligned, where known extents may let a kernel move more at once.
+static void check_aligned(CudaCase *c)
+{
+    Kernel *lowered;
+    c->aligned = true;
+    const char *failed = case_instance(c, NULL);
+    c->aligned = false;
+    if (failed) fail_msg("%s: %s", c->row->kernel, failed);
+    Kernel *kernel = c->kernel;
+    if (!case_text(c, &lowered)) fail_msg("%s", case_messages(c));
+    for (int i = 0; case_dims(c, c->row->small, i); i++) check_meaning(c, kernel, lowered);
+}
+
 static void check_row(const CaseRow *row, const char *arch, bool all)
 {
     CudaCase *c;
@@ -159,6 +172,7 @@ static void check_row(const CaseRow *row, const char *arch, bool all)
     if (all) {
         if (!case_text(c, &lowered)) fail_msg("%s", case_messages(c));
         for (int i = 0; case_dims(c, row->small, i); i++) check_meaning(c, kernel, lowered);
+        if (strpbrk(strchr(row->inputs, '['), "0123456789")) check_aligned(c);
         compile_fixed(c, row->large);
         if (is_first(row)) compile_choices(c);
     }
