@@ -4,6 +4,8 @@
 // specialised.
 #include "graph/private.h"
 
+#include <string.h>
+
 enum { MAX_OPERANDS = 16 };
 
 typedef struct Reader {
@@ -81,8 +83,10 @@ static DType result_type(const Node *decl, const Node *x, GraphValue *const *inp
     const Value *attr = map_get(attrs, x->u.sym);
     if (attr && attr->kind == V_DTYPE) return attr->u.dtype.type;
     for (int i = 0; i < ninput && i < NREST(params); i++) {
-        const Node *t = KID(REST(params)[i], PARAM, type), *name = t ? t->kid[KID_TYPE_dtype] : NULL;
-        if (input[i] && name && name->kind == N_NAME && name->u.sym == x->u.sym) return input[i]->type;
+        const Node *t = KID(REST(params)[i], PARAM, type),
+                   *name = t ? t->kid[KID_TYPE_dtype] : NULL;
+        if (input[i] && name && name->kind == N_NAME && name->u.sym == x->u.sym)
+            return input[i]->type;
     }
     DType own = dtype_from_name(x->u.sym);
     return own == DT_NONE ? DT_F32 : own;
@@ -127,6 +131,13 @@ static GraphValue *expression(Reader *r, Node *n)
     return NULL;
 }
 
+// `fresh`: v was made for this statement, and is called as the text calls it.
+static void assign(Reader *r, Sym name, GraphValue *v, bool fresh)
+{
+    if (fresh) v->name = arena_strdup(r->g->arena, name);
+    map_put(r->g->arena, &r->values, name, v);
+}
+
 // (a, b) = op(...): the first results of an op that has several.
 static bool results(Reader *r, Node *names, Node *value)
 {
@@ -139,8 +150,7 @@ static bool results(Reader *r, Node *names, Node *value)
         if (REST(names)[i]->kind != N_NAME)
             return fails(r, REST(names)[i]->loc, "a name is assigned here%s", "");
     if (!call(r, value, op, NREST(names), v)) return false;
-    for (int i = 0; i < NREST(names); i++)
-        map_put(r->g->arena, &r->values, REST(names)[i]->u.sym, v[i]);
+    for (int i = 0; i < NREST(names); i++) assign(r, REST(names)[i]->u.sym, v[i], true);
     return true;
 }
 
@@ -154,7 +164,7 @@ static bool statement(Reader *r, Node *s)
     if (name->kind == N_TUPLE) return results(r, name, value);
     if (name->kind != N_NAME) return fails(r, s->loc, "a name is assigned here%s", "");
     GraphValue *v = expression(r, value);
-    if (v) map_put(r->g->arena, &r->values, name->u.sym, v);
+    if (v) assign(r, name->u.sym, v, value->kind != N_NAME);
     return v != NULL;
 }
 
@@ -180,6 +190,28 @@ static bool parameter(Reader *r, Node *p)
     return true;
 }
 
+// A result that is called otherwise, an input or another result, is a copy of its own.
+static bool result(Reader *r, const Node *p)
+{
+    Graph *g = r->g;
+    GraphValue *v = map_get(&r->values, p->u.sym);
+    if (!v) return fails(r, p->loc, "'%s' is never assigned", p->u.sym);
+    for (int i = 0; i < g->outputs.n; i++)
+        if (!strcmp(g->outputs.at[i]->name, p->u.sym))
+            return fails(r, p->loc, "two results are called '%s'", p->u.sym);
+    Sym identity = intern(g->library->names, "identity");
+    const Node *copy = map_get(&g->library->ops, identity);
+    if (copy && strcmp(v->name, p->u.sym)) {
+        GraphValue *own = graph_value(g, p->u.sym, v->type, -1, NULL);
+        OpBindings choices = {0};
+        VEC_PUSH(g->arena, &choices, op_binding(g->ops, copy));
+        graph_node(g, identity, identity, choices, 1, &v, 1, &own);
+        v = own;
+    }
+    graph_output(g, v);
+    return true;
+}
+
 Graph *graph_from_text(Arena *a, const Library *l, OpTable *ops, const Target *t, const Node *decl,
                        Diag *d)
 {
@@ -190,13 +222,7 @@ Graph *graph_from_text(Arena *a, const Library *l, OpTable *ops, const Target *t
         if (!parameter(&r, REST(params)[i])) return NULL;
     for (int i = 0; i < NREST(body); i++)
         if (!statement(&r, REST(body)[i])) return NULL;
-    for (int i = 0; i < NREST(results); i++) {
-        GraphValue *v = map_get(&r.values, REST(results)[i]->u.sym);
-        if (!v) {
-            fails(&r, REST(results)[i]->loc, "'%s' is never assigned", REST(results)[i]->u.sym);
-            return NULL;
-        }
-        graph_output(r.g, v);
-    }
+    for (int i = 0; i < NREST(results); i++)
+        if (!result(&r, REST(results)[i])) return NULL;
     return r.g;
 }

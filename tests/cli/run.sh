@@ -82,5 +82,12 @@ try "neither model nor suite" 2 check
 
 printf 'graph g(x: f32[n, 4]) -> (y) { y = relu(x); }\n' >"$work/relu.hd"
 try "a graph as text" 0 run "$work/relu.hd" --shape n=3
-out "it is run" '^output .*: f32\[3, 4\]'
+out "it is run" '^output +y: f32\[3, 4\]'
+printf 'graph g(x: f32[2]) -> (y, z, w) { y = relu(x); z = relu(-x); let v = z; w = x; }\n' >"$work/three.hd"
+try "three results" 0 run "$work/three.hd" --output-dir "$work/three"
+[ "$(ls "$work/three")" = $'w.npy\ny.npy\nz.npy' ]
+verdict $? "each has a file of its name"
+printf 'graph g(x: f32[2]) -> (y, y) { y = relu(x); }\n' >"$work/twice.hd"
+try "a result twice" 2 run "$work/twice.hd"
+err "it is told" "two results are called 'y'"
 finish
