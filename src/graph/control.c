@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { MAX_ITERATIONS = 10000 };
+enum { MAX_ITERATIONS = 20000 }; // of all loops together: each makes nodes
 
 static GraphValue *value_at(Specialiser *s, GraphValue *v)
 {
@@ -82,10 +82,15 @@ static GraphValue *stacked(Specialiser *s, const GraphNode *n, const GraphValues
 }
 
 // Runs a body: its inputs are in the map.
-static bool run_body(Specialiser *s, const GraphBody *b, GraphValue **output)
+static bool run_body(Specialiser *s, const GraphNode *n, GraphValue **output)
 {
+    const GraphBody *b = n->body;
+    if (++s->niteration > MAX_ITERATIONS) return bad_node(s, n, "runs too many iterations");
     if (!specialise_nodes(s, &b->nodes)) return false;
-    for (int i = 0; i < b->outputs.n; i++) output[i] = value_at(s, b->outputs.at[i]);
+    for (int i = 0; i < b->outputs.n; i++) {
+        output[i] = value_at(s, b->outputs.at[i]);
+        if (!output[i]) return bad_node(s, n, "has a body that returns what no branch taken gives");
+    }
     return true;
 }
 
@@ -137,11 +142,10 @@ static bool loop(Specialiser *s, const GraphNode *n)
         bool more;
         if (!loop_goes_on(s, n, cond, i, most, &more)) return false;
         if (!more) break;
-        if (i == MAX_ITERATIONS) return bad_node(s, n, "runs too many iterations");
         s->map[b->inputs.at[0]->id] = scalar(s, DT_I64, i);
         s->map[b->inputs.at[1]->id] = scalar(s, DT_BOOL, 1);
         for (int k = 0; k < ncarried; k++) s->map[b->inputs.at[k + 2]->id] = carried[k];
-        if (!run_body(s, b, output)) return false;
+        if (!run_body(s, n, output)) return false;
         cond = output[0];
         for (int k = 0; k < ncarried; k++) carried[k] = output[k + 1];
         for (int k = 0; k < nscan; k++) VEC_PUSH(s->scratch, &scans[k], output[1 + ncarried + k]);
@@ -180,7 +184,6 @@ static bool run_scan(Specialiser *s, const GraphNode *n, const Scan *c, GraphVal
             return bad_node(s, n, "reads inputs of different lengths");
         count = in[k]->dims[axis].u.i;
     }
-    if (count > MAX_ITERATIONS) return bad_node(s, n, "runs too many iterations");
     GraphValue **output = NEW_ARRAY(s->scratch, GraphValue *, c->nstate + c->nout);
     for (int64_t i = 0; i < count; i++) {
         for (int k = 0; k < c->nstate; k++) s->map[c->body->inputs.at[k]->id] = state[k];
@@ -190,7 +193,7 @@ static bool run_scan(Specialiser *s, const GraphNode *n, const Scan *c, GraphVal
             if (!part) return false;
             s->map[c->body->inputs.at[c->nstate + k]->id] = part;
         }
-        if (!run_body(s, c->body, output)) return false;
+        if (!run_body(s, n, output)) return false;
         memcpy(state, output, (size_t)c->nstate * sizeof *state);
         for (int k = 0; k < c->nout; k++) VEC_PUSH(s->scratch, &scans[k], output[c->nstate + k]);
     }

@@ -288,19 +288,28 @@ static bool has_run_extents(const OpInst *op)
 }
 
 // The outputs of a node that was computed get the extents that it told.
-static void take_run_extents(Specialiser *s, const OpInst *op, GraphValue **output)
+static bool take_run_extents(Specialiser *s, const GraphNode *n, const OpInst *op,
+                             GraphValue **output)
 {
     for (int i = 0; i < op->nresult; i++) {
         const int *counted = op->results[i]->counted;
         GraphValue *v = output[i];
         if (!counted) continue;
         Value *dims = NEW_ARRAY(s->to->arena, Value, v->rank);
-        for (int k = 0; k < v->rank; k++)
-            dims[k] =
-                counted[k] < 0 ? v->dims[k] : value_int(*(const int64_t *)output[counted[k]]->data);
+        for (int k = 0; k < v->rank; k++) {
+            dims[k] = v->dims[k];
+            if (counted[k] < 0) continue;
+            dims[k] = value_int(*(const int64_t *)output[counted[k]]->data);
+            if (dims[k].u.i >= 0 && dims[k].u.i <= v->dims[k].u.i) continue;
+            diag_error(s->diag, op->decl->loc,
+                       "axis %d of '%s' has extent %lld, beyond its bound of %lld", k, v->name,
+                       (long long)dims[k].u.i, (long long)v->dims[k].u.i);
+            return node_fails(n, s->diag);
+        }
         v->data = part_of(s->to->arena, v, dims);
         v->dims = dims;
     }
+    return true;
 }
 
 static bool run_extents_fail(Specialiser *s, const GraphNode *n, const GraphNode *probe)
@@ -365,7 +374,7 @@ static bool take_node(Specialiser *s, const GraphNode *n, const Chosen *c, int n
     bool folded = node_known(&probe) && node_fold_constant(s->to, &probe, s->target, s->fold_limit);
     if (has_run_extents(c->inst)) {
         if (!folded) return run_extents_fail(s, n, &probe);
-        take_run_extents(s, c->inst, output);
+        if (!take_run_extents(s, n, c->inst, output)) return false;
     }
     if (folded) return true;
     GraphNode *made = graph_node(s->to, n->name, n->origin, (OpBindings){0}, c->ninput, c->input,

@@ -14,6 +14,7 @@ typedef struct Specialiser {
     Arena *scratch;
     int64_t fold_limit;
     GraphValues unknown; // what the node that fails would have to know
+    int niteration;      // of loops, so far
 } Specialiser;
 
 // A node of `from` on values of `to`; output has room for n->noutput, NULL where n has none.

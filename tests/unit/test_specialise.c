@@ -94,6 +94,30 @@ static void extents_that_a_run_decides(void **state)
     arena_free(&k.arena);
 }
 
+static void extents_beyond_their_bound(void **state)
+{
+    (void)state;
+    static const char text[] = "heald 1;\n"
+                               "op grows(x: T[n]) -> (y: T[count <= n]) onnx Grows(1) serial {\n"
+                               "    y[0] = x[0];\n    count = n + 5;\n}\n";
+    Kit k;
+    open_kit(&k);
+    Source *source = sources_add(&k.sources, "grows.hd", text, sizeof text - 1);
+    Node *file = parse_file(&k.arena, k.library.names, source, &k.diag);
+    assert_non_null(file);
+    assert_true(library_add(&k.library, file, &k.diag));
+    k.ops = op_table_new(&k.arena, &k.library);
+    k.g = graph_new(&k.arena, &k.library, k.ops, "test");
+    const float values[] = {1, 2};
+    const int64_t two = 2;
+    GraphValue *x = graph_constant(k.g, "x", DT_F32, 1, &two, values), *y;
+    node(&k, "Grows", 1, &x, 1, &y);
+    graph_output(k.g, y);
+    assert_null(specialise(&k, NULL));
+    assert_true(strstr(k.diag.messages.at[0].text, "beyond its bound") != NULL);
+    arena_free(&k.arena);
+}
+
 static void inputs_that_shapes_depend_on(void **state)
 {
     (void)state;
@@ -226,15 +250,30 @@ static void a_loop_of_unknown_length_is_an_error(void **state)
     arena_free(&k.arena);
 }
 
+static void a_loop_that_never_ends_is_an_error(void **state)
+{
+    (void)state;
+    Kit k;
+    open_kit(&k);
+    GraphValue *out[2];
+    counting_loop(&k, number(&k, DT_I64, INT64_MAX), out);
+    graph_output(k.g, out[0]);
+    assert_null(specialise(&k, NULL));
+    assert_true(strstr(k.diag.messages.at[0].text, "too many iterations") != NULL);
+    arena_free(&k.arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(extents_that_a_run_decides),
+        cmocka_unit_test(extents_beyond_their_bound),
         cmocka_unit_test(inputs_that_shapes_depend_on),
         cmocka_unit_test(the_declaration_with_the_outputs),
         cmocka_unit_test(the_type_of_a_number),
         cmocka_unit_test(loops_are_unrolled),
         cmocka_unit_test(a_loop_of_unknown_length_is_an_error),
+        cmocka_unit_test(a_loop_that_never_ends_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
