@@ -77,7 +77,9 @@ typedef struct heald_context heald_context;
 // Made by HEALD_CONTEXT_OPTIONS(.target = "cpu", .threads = 4).
 typedef struct heald_context_options {
     size_t struct_size;
-    const char *target;        // "auto" (NULL), "cpu", "interp": the interpreter, slow and strict
+    // "auto" (NULL, as "cpu"), "cpu", "cuda": the GPU at hand, "cuda:sm_80": code for another,
+    // "interp": the interpreter, slow and strict, "interp:sm_80": with the kernels of a GPU
+    const char *target;
     int threads;               // 0: one per core
     int search_space;          // schedules to choose from: 0, the defaults; this version has no other
     const char *cache_dir;     // NULL: HEALD_CACHE_DIR, XDG_CACHE_HOME/heald or ~/.cache/heald

@@ -4,6 +4,8 @@
 // last resort is `copy`, whose prologue is the anchor's meaning.
 #include "graph/private.h"
 
+#include "runtime/memory.h"
+
 #include <string.h>
 
 typedef struct Lower {
@@ -113,13 +115,31 @@ static const char *leaf_name(Lower *l, const char *prefix, int i)
     return arena_printf(l->arena, "%s%d", prefix, i);
 }
 
+static const GraphValue *view_root(const GraphValue *v)
+{
+    while (v->producer && v->producer->op->view) v = v->producer->input[0];
+    return v;
+}
+
+// Alignment of a value's memory on a GPU, as far as it is known: ours, but not the caller's.
+static int64_t known_align(const Lower *l, const GraphValue *v)
+{
+    const GraphValue *root = view_root(v);
+    if (l->target->kind != TARGET_CUDA || (!root->producer && !root->data)) return 0;
+    for (int i = 0; i < l->g->outputs.n; i++)
+        if (view_root(l->g->outputs.at[i]) == root) return 0;
+    return MEMORY_ALIGN;
+}
+
 static void make_leaves(Lower *l)
 {
     for (int i = 0; i < l->group->inputs.n; i++) {
         const GraphValue *v = l->group->inputs.at[i];
         const Value *dims;
         int rank = rank_of(l, v, &dims);
-        l->tensor[v->id] = instance_input(l->in, leaf_name(l, "x", i), v->type, rank, dims);
+        Tensor *t = instance_input(l->in, leaf_name(l, "x", i), v->type, rank, dims);
+        t->align_bytes = t->buf->align_bytes = known_align(l, v);
+        l->tensor[v->id] = t;
     }
 }
 
@@ -150,7 +170,9 @@ static Buffer *output_buffer(Lower *l, const GraphValue *v, int i)
 {
     const Value *dims;
     int rank = rank_of(l, v, &dims);
-    return instance_output(l->in, leaf_name(l, "y", i), v->type, rank, dims);
+    Buffer *b = instance_output(l->in, leaf_name(l, "y", i), v->type, rank, dims);
+    b->align_bytes = known_align(l, v);
+    return b;
 }
 
 // What becomes of result v of the template: stored, or read by the ops after it.
