@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// The compilers of CUDA: finding them, flags, what they say, and kernels built through the cache.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "codegen/build.h"
+#include "device/cuda_case.h"
+
+static Arena arena;
+static const CudaToolchain *toolchain; // NULL: this machine has none
+
+static void need_toolchain(void)
+{
+    if (!toolchain) skip();
+}
+
+static void test_none(void **state)
+{
+    UNUSED(state);
+    const char *why = NULL, *before = getenv("HEALD_NVRTC");
+    char *kept = before ? arena_strdup(&arena, before) : NULL;
+    setenv("HEALD_NVRTC", "/nowhere/libnvrtc.so", 1);
+    assert_null(cuda_toolchain_find(&arena, &why));
+    assert_string_equal(why, "HEALD_NVRTC=/nowhere/libnvrtc.so is no NVRTC that can be loaded");
+    setenv("HEALD_NVRTC", "libm.so.6", 1); // loads, and is something else
+    assert_null(cuda_toolchain_find(&arena, &why));
+    if (kept) setenv("HEALD_NVRTC", kept, 1);
+    else unsetenv("HEALD_NVRTC");
+}
+
+static void test_figures(void **state)
+{
+    UNUSED(state);
+    static const char log[] =
+        "ptxas info    : 0 bytes gmem\n"
+        "ptxas info    : Compiling entry function 'h_a_main' for 'sm_80'\n"
+        "ptxas info    : Function properties for h_a_main\n"
+        "ptxas         .     16 bytes stack frame, 48 bytes spill stores, 32 bytes spill loads\n"
+        "ptxas info    : Used 128 registers, used 1 barriers, 16384 bytes smem, 400 bytes cmem[0]\n"
+        "ptxas info    : Compiling entry function 'h_a_main2' for 'sm_80'\n"
+        "ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+        "ptxas info    : Used 8 registers\n";
+    CudaFigures f;
+    assert_true(cuda_log_figures(log, "h_a_main", &f));
+    assert_int_equal(f.registers, 128);
+    assert_int_equal(f.spill_store_bytes, 48);
+    assert_int_equal(f.spill_load_bytes, 32);
+    assert_int_equal(f.stack_bytes, 16);
+    assert_int_equal(f.shared_bytes, 16384);
+    assert_true(cuda_log_figures(log, "h_a_main2", &f));
+    assert_int_equal(f.registers, 8);
+    assert_int_equal(f.spill_store_bytes, 0);
+    assert_int_equal(f.shared_bytes, 0);
+    assert_false(cuda_log_figures(log, "h_a", &f));
+    assert_int_equal(f.registers, -1);
+}
+
+static void test_flags(void **state)
+{
+    UNUSED(state);
+    need_toolchain();
+    CudaFlags f = cuda_toolchain_flags(toolchain, &arena, "sm_90a");
+    assert_non_null(strstr(f.text, "--gpu-architecture=sm_90a"));
+    assert_non_null(strstr(f.text, "--fmad=false"));
+    assert_false(f.ptx);
+    Target t;
+    cuda_target(&arena, 999, &t); // a GPU of the future
+    assert_string_equal(t.arch, "sm_999");
+    assert_true(t.shared_bytes > 0);
+    f = cuda_toolchain_flags(toolchain, &arena, t.arch);
+    if (!strncmp(cuda_toolchain_version(toolchain), "NVRTC", 5)) {
+        assert_non_null(strstr(f.text, "--gpu-architecture=compute_"));
+        assert_true(f.ptx);
+    }
+}
+
+static const char *folder(void)
+{
+    const char *base = getenv("TMPDIR") ? getenv("TMPDIR") : P_tmpdir;
+    char *dir = path_join(&arena, base, "heald-cuda-XXXXXX");
+    assert_non_null(mkdtemp(dir));
+    return dir;
+}
+
+static void test_wrong_text(void **state)
+{
+    UNUSED(state);
+    need_toolchain();
+    const char *dir = folder(), *source = path_join(&arena, dir, "source.cu");
+    static const char text[] = "extern \"C\" __global__ void f() { nothing; }\n";
+    assert_null(file_write_atomic(&arena, source, text, strlen(text)));
+    CudaFlags flags = cuda_toolchain_flags(toolchain, &arena, "sm_80");
+    char *log = NULL;
+    const char *why = cuda_toolchain_compile(&arena, toolchain, &flags, text, source,
+                                             path_join(&arena, dir, "kernel.cubin"), &log);
+    assert_non_null(why);
+    assert_non_null(strstr(why, "failed"));
+    assert_non_null(strstr(why, source));
+    assert_non_null(strstr(why, "\"nothing\" is undefined"));
+    dir_remove(&arena, dir);
+}
+
+static void test_build(void **state)
+{
+    UNUSED(state);
+    need_toolchain();
+    static const CaseRow row = {.file = "tests/device/intrinsics.hd", .kernel = "mirrored_cuda",
+                                .inputs = "f32[m, 32]", .attrs = "", .small = "", .large = ""};
+    const char *dir = folder(), *why = NULL;
+    Builder b = {.cuda = toolchain, .cache = cache_open(&arena, dir, 0, &why)};
+    assert_non_null(b.cache);
+    for (int i = 0; i < 2; i++) {
+        CudaCase *c;
+        BuiltKernel *k;
+        Error e = {0};
+        why = case_new(&row, "sm_80", &c);
+        if (!why) why = case_instance(c, NULL);
+        if (why) fail_msg("%s", why);
+        assert_int_equal(kernel_build(&b, &c->arena, c->kernel, "mirrored", &k, &c->diag, &e), HEALD_OK);
+        assert_int_equal(k->cached, i == 1); // the same text, the same entry
+        assert_true(path_exists(k->image));
+        assert_true(path_exists(path_join(&arena, k->dir, "source.cu")));
+        char *log;
+        size_t size;
+        CudaFigures f;
+        assert_null(file_read(&arena, path_join(&arena, k->dir, "log.txt"), &log, &size));
+        assert_true(cuda_log_figures(log, arena_printf(&arena, "%s_main", k->runtime.name), &f));
+        assert_int_equal(k->runtime.stage[0].nthread, 32);
+        assert_int_equal(k->runtime.nrequirement, 1); // m fits 32-bit indices
+        kernel_release(k);
+        case_free(c);
+    }
+    dir_remove(&arena, dir);
+}
+
+int main(void)
+{
+    const char *why = NULL, *required = getenv("HEALD_REQUIRE_NVRTC");
+    toolchain = cuda_toolchain_find(&arena, &why);
+    if (!toolchain) printf("# %s\n", why);
+    if (!toolchain && required && *required) return 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_none),       cmocka_unit_test(test_figures),
+        cmocka_unit_test(test_flags),      cmocka_unit_test(test_wrong_text),
+        cmocka_unit_test(test_build),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    arena_free(&arena);
+    return failed;
+}
