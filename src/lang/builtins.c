@@ -8,7 +8,7 @@
 const Value *args_named(const Args *a, const char *key)
 {
     for (int i = 0; i < a->nnamed; i++)
-        if (strcmp(a->key[i], key) == 0) return &a->value[i];
+        if (strcmp(a->key[i], key) == 0) return a->taken[i] = true, &a->value[i];
     return NULL;
 }
 
@@ -97,6 +97,7 @@ static bool collect(Eval *e, Node *call, Args *a)
     a->nnamed = keys.n;
     a->key = keys.at;
     a->value = values.at;
+    a->taken = NEW_ARRAY(e->arena, bool, keys.n);
     if (a->after < 0) a->after = at.n;
     return true;
 }
@@ -185,6 +186,14 @@ static bool collect_intrinsic(Eval *e, Node *call, const Intrinsic *in, Args *a)
     return true;
 }
 
+static bool all_taken(Eval *e, const Args *a)
+{
+    for (int i = 0; i < a->nnamed; i++)
+        if (!a->taken[i])
+            return eval_fail(e, a->loc, "'%s' takes no argument '%s' here", a->name, a->key[i]);
+    return true;
+}
+
 bool builtin_call(Eval *e, Node *call, Sym name, Value *out)
 {
     const struct BuiltinRow *b = find(name);
@@ -194,13 +203,13 @@ bool builtin_call(Eval *e, Node *call, Sym name, Value *out)
         return collect_intrinsic(e, call, in, &a) && call_intrinsic(e, &a, out);
     if (!collect(e, call, &a)) return false;
     if (builtin_known_math(name) && a.n && builtin_known_math_apply(name, a.n, a.at, out))
-        return true;
-    if (!b) return call_intrinsic(e, &a, out);
+        return all_taken(e, &a);
+    if (!b) return all_taken(e, &a) && call_intrinsic(e, &a, out);
     if (a.n < b->least || (b->most >= 0 && a.n > b->most))
         return eval_fail(e, a.loc, "'%s' takes %d%s arguments, not %d", name, b->least,
                          b->most < 0          ? " or more"
                          : b->most > b->least ? " or a few more"
                                               : "",
                          a.n);
-    return b->fn(e, &a, out);
+    return b->fn(e, &a, out) && all_taken(e, &a);
 }

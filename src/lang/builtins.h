@@ -16,6 +16,7 @@ typedef struct Args {
     int nnamed;
     Sym *key;
     Value *value;
+    bool *taken; // (nnamed) by args_named
 } Args;
 
 typedef bool BuiltinFn(Eval *e, const Args *a, Value *out);

@@ -184,9 +184,15 @@ bool f_local_layout(Eval *e, const Args *a, Value *out)
 bool f_strided(Eval *e, const Args *a, Value *out)
 {
     int64_t d[MAPPING_MAX_RANK], s[MAPPING_MAX_RANK];
-    int n, k;
+    int n, k, split = a->after < a->n ? a->after : 1;
     const char *why = NULL;
-    if (!want_ints(e, a, 0, 1, d, &n) || !want_ints(e, a, 1, 2, s, &k)) return false;
+    const Value *strides = args_named(a, "strides");
+    Args named = {.loc = a->loc, .name = a->name, .at = (Value *)strides, .n = 1};
+    if (!strides && a->n <= split)
+        return eval_fail(e, a->loc, "strided(d...; strides) needs the strides");
+    if (!want_ints(e, a, 0, strides ? a->n : split, d, &n) ||
+        !(strides ? want_ints(e, &named, 0, 1, s, &k) : want_ints(e, a, split, a->n, s, &k)))
+        return false;
     if (n != k) return eval_fail(e, a->loc, "strided needs one stride for each extent");
     return give_layout(e, a, layout_strided(e->arena, n, d, s, &why), why, out);
 }
