@@ -99,7 +99,7 @@ static inline const char *case_new(const CaseRow *row, const char *arch, CudaCas
     if (failed) return failed;
     c->decl = map_get(&c->lib.kernels, intern(c->lib.names, row->kernel));
     case_reset(c);
-    return c->decl ? NULL : case_messages(c);
+    return c->decl ? NULL : "no kernel of that name";
 }
 
 static inline void case_free(CudaCase *c)
