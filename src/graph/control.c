@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loop and Scan while a graph is specialised: the body becomes part of the graph once for each
-// iteration. How many there are must be known by then.
+// If, Loop and Scan while a graph is specialised. A branch that is known to be taken becomes part
+// of the graph; of two that may be, both do, and elements are selected. The body of a loop becomes
+// part of it once for each iteration, whose number must be known by then.
 #include "graph/specialise.h"
 
 #include <string.h>
@@ -33,7 +34,7 @@ static GraphValue *scalar(Specialiser *s, DType type, int64_t v)
     return graph_constant(s->to, "constant", type, 0, NULL, data);
 }
 
-// An op of the library by name, with one attribute.
+// An op of the library by name, with one attribute, or none: NULL.
 static GraphValue *apply(Specialiser *s, const GraphNode *n, const char *op, int ninput,
                          GraphValue *const *input, const char *attr, Value v)
 {
@@ -54,7 +55,7 @@ static GraphValue *apply(Specialiser *s, const GraphNode *n, const char *op, int
     VEC_PUSH(s->scratch, &one.choices, binding);
     Value *at = NEW(s->to->arena, Value);
     *at = v;
-    map_put(s->scratch, &one.attrs, intern(s->to->library->names, attr), at);
+    if (attr) map_put(s->scratch, &one.attrs, intern(s->to->library->names, attr), at);
     return specialise_node(s, &one, input, &output) ? output : NULL;
 }
 
@@ -108,6 +109,41 @@ static bool stack_scans(Specialiser *s, const GraphNode *n, int first, int count
         GraphValue *v = stacked(s, n, &scans[k], axis ? axis[k] : 0);
         if (!v) return false;
         set_output(s, n, first + k, v);
+    }
+    return true;
+}
+
+// ---- If: inputs are the condition, the results of one branch, those of the other
+
+static GraphValue *selected(Specialiser *s, const GraphNode *n, GraphValue *cond, GraphValue *yes,
+                            GraphValue *no)
+{
+    if (!yes || !no || !specialised_alike(yes, no)) {
+        must_know(s, n, cond, "where the branches give different shapes, the condition");
+        return NULL;
+    }
+    if (cond->rank > 0) {
+        cond = apply(s, n, "reshape", 1, &cond, "shape", value_tuple(s->to->arena, 0, NULL));
+        if (!cond) return NULL;
+    }
+    GraphValue *input[] = {cond, yes, no};
+    return apply(s, n, "where", 3, input, NULL, value_none());
+}
+
+static bool conditional(Specialiser *s, const GraphNode *n)
+{
+    GraphValue *cond = value_at(s, n->input[0]);
+    if (!cond || cond->type != DT_BOOL || graph_value_nelem(cond) != 1)
+        return bad_node(s, n, "needs one truth value");
+    for (int i = 0; i < n->noutput; i++) {
+        if (!n->output[i]) continue;
+        GraphValue *yes = value_at(s, n->input[1 + i]);
+        GraphValue *no = value_at(s, n->input[1 + n->noutput + i]);
+        GraphValue *v = !cond->data                              ? selected(s, n, cond, yes, no)
+                        : dtype_load_i64(cond->type, cond->data) ? yes
+                                                                 : no;
+        if (!v) return cond->data ? bad_node(s, n, "lacks a result of its branch") : false;
+        set_output(s, n, i, v);
     }
     return true;
 }
@@ -264,6 +300,7 @@ static bool scan(Specialiser *s, const GraphNode *n)
 
 bool specialise_control(Specialiser *s, const GraphNode *n)
 {
+    if (n->is_if) return conditional(s, n);
     switch (n->control) {
     case CONTROL_LOOP: return loop(s, n);
     case CONTROL_SCAN: return scan(s, n);

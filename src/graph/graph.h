@@ -50,8 +50,8 @@ struct GraphNode {
     // Before specialisation: ways to read it, tried in order. inputs are by position.
     OpBindings choices;
     const GraphGuard *guard; // NULL: none
-    // Inputs are the condition, results of one branch, results of the other; which are taken is
-    // known after specialisation, where no such node is left.
+    // Inputs are the condition, results of one branch, results of the other. Specialising takes
+    // those of one branch, or selects, and leaves no such node.
     bool is_if;
     GraphControl control;
     const GraphBody *body; // of LOOP and SCAN

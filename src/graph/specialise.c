@@ -235,7 +235,7 @@ static bool add_outputs(Specialiser *s, const GraphNode *n, const Chosen *c, int
     return true;
 }
 
-static bool same_type(const GraphValue *a, const GraphValue *b)
+bool specialised_alike(const GraphValue *a, const GraphValue *b)
 {
     if (a->type != b->type || a->rank != b->rank) return false;
     for (int i = 0; i < a->rank; i++)
@@ -250,7 +250,7 @@ static bool is_identity(const GraphNode *n)
     bool plain =
         o->view || (o->moves && o->class == OPCLASS_POINTWISE && o->access[0] == ACCESS_SAME);
     plain = plain || (!strcmp(o->decl->u.sym, "cast") && n->ninput == 1);
-    return plain && n->input[0] && n->output[0] && same_type(n->input[0], n->output[0]);
+    return plain && n->input[0] && n->output[0] && specialised_alike(n->input[0], n->output[0]);
 }
 
 bool node_known(const GraphNode *n)
@@ -334,22 +334,6 @@ static bool guard_holds(const Specialiser *s, const GraphGuard *g)
     return true;
 }
 
-// The condition of every guard is known where the guarded nodes begin, or that is an error.
-static bool visit_if(Specialiser *s, const GraphNode *n)
-{
-    GraphValue *cond = s->map[n->input[0]->id];
-    if (!cond->data || graph_value_nelem(cond) != 1) {
-        VEC_PUSH(s->scratch, &s->unknown, cond);
-        diag_error(s->diag, 0, "the condition '%s' must be known when the model is compiled",
-                   cond->name);
-        return node_fails(n, s->diag);
-    }
-    int first = element_value(cond, 0).u.i ? 1 : 1 + n->noutput;
-    for (int i = 0; i < n->noutput; i++)
-        if (n->output[i]) s->map[n->output[i]->id] = s->map[n->input[first + i]->id];
-    return true;
-}
-
 // What a chosen node gives: the input itself, constants, or the outputs of a new node.
 static bool take_node(Specialiser *s, const GraphNode *n, const Chosen *c, int noutput,
                       GraphValue **output)
@@ -400,8 +384,7 @@ bool specialise_node(Specialiser *s, const GraphNode *n, GraphValue *const *inpu
 static bool visit(Specialiser *s, const GraphNode *n)
 {
     if (!guard_holds(s, n->guard)) return true;
-    if (n->is_if) return visit_if(s, n);
-    if (n->control) return specialise_control(s, n);
+    if (n->is_if || n->control) return specialise_control(s, n);
     GraphValue **input = NEW_ARRAY(s->scratch, GraphValue *, n->ninput);
     GraphValue **output = NEW_ARRAY(s->scratch, GraphValue *, n->noutput);
     for (int i = 0; i < n->ninput; i++) input[i] = n->input[i] ? s->map[n->input[i]->id] : NULL;

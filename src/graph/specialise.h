@@ -23,7 +23,9 @@ bool specialise_node(Specialiser *s, const GraphNode *n, GraphValue *const *inpu
 // Nodes of `from` in their order, from map to map.
 bool specialise_nodes(Specialiser *s, const GraphNodes *nodes);
 
-// control.c: a loop, from map to map. How often it runs must be known.
+bool specialised_alike(const GraphValue *a, const GraphValue *b); // the same type and extents
+
+// control.c: a conditional or a loop, from map to map. How often a loop runs must be known.
 bool specialise_control(Specialiser *s, const GraphNode *n);
 
 #endif

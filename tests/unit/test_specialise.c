@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Specialising a graph: extents that only a run decides, inputs that must be known, declarations
-// chosen by outputs and types, loops that are unrolled.
+// chosen by outputs and types, branches that are selected, loops that are unrolled.
 #include "graph/graph.h"
 
 #include <setjmp.h>
@@ -190,6 +190,39 @@ static void the_type_of_a_number(void **state)
     }
 }
 
+// A conditional whose condition is an input and whose branches give `yes` and `no`.
+static void conditional(Kit *k, GraphValue *yes, GraphValue *no)
+{
+    GraphValue *in[] = {graph_input(k->g, "c", DT_BOOL, 0, NULL), yes, no}, *out;
+    node(k, "If", 3, in, 1, &out)->is_if = true;
+    graph_output(k->g, out);
+}
+
+static void branches_are_selected_or_taken(void **state)
+{
+    (void)state;
+    static const float low[] = {1, 2}, high[] = {3, 4, 5};
+    const int64_t two = 2, three = 3;
+    const bool yes = true;
+    const void *known[] = {&yes};
+    for (int same = 0; same < 2; same++) {
+        Kit k;
+        open_kit(&k);
+        GraphValue *a = graph_constant(k.g, "a", DT_F32, 1, &two, low);
+        GraphValue *b = graph_constant(k.g, "b", DT_F32, 1, same ? &two : &three, high);
+        conditional(&k, a, b);
+        Graph *to = specialise(&k, NULL);
+        assert_int_equal(to != NULL, same);
+        if (same) assert_string_equal(to->nodes.at[0]->op->decl->u.sym, "where");
+        else assert_true(k.wanted[0]);
+        diag_clear(&k.diag);
+        to = specialise(&k, known);
+        assert_non_null(to);
+        assert_ptr_equal(to->outputs.at[0]->data, low);
+        arena_free(&k.arena);
+    }
+}
+
 // Loop(trips, cond, v): v = v + i; also stacks v. Its condition is the body's input again.
 static GraphNode *counting_loop(Kit *k, GraphValue *trips, GraphValue **out)
 {
@@ -271,6 +304,7 @@ int main(void)
         cmocka_unit_test(inputs_that_shapes_depend_on),
         cmocka_unit_test(the_declaration_with_the_outputs),
         cmocka_unit_test(the_type_of_a_number),
+        cmocka_unit_test(branches_are_selected_or_taken),
         cmocka_unit_test(loops_are_unrolled),
         cmocka_unit_test(a_loop_of_unknown_length_is_an_error),
         cmocka_unit_test(a_loop_that_never_ends_is_an_error),
