@@ -123,6 +123,7 @@ static const char *sizes(Matmul *g)
     const RuntimeKernel *k = &g->built->runtime;
     Error e = {0};
     if (k->nstage > MAX_STAGES || k->nparam + k->nworkspace > MAX_BUFFERS) return "too many stages or buffers";
+    if (k->ncheck) return "a kernel with checks";
     for (int i = 0; i < k->nworkspace; i++) {
         if (shape_eval(k->workspace_bytes[i], NULL, &g->workspace[i], &e)) return "a size of workspace";
         g->workspace[i] = (g->workspace[i] + 255) / 256 * 256;
