@@ -276,7 +276,8 @@ static void compare_meaning(Check *c, Meaning *m, int out, int param)
 static heald_status check_meaning(Check *c)
 {
     if (!c->kernel->op) return HEALD_OK;
-    for (int i = 0, result = 0; i < c->kernel->nparam; i++) {
+    int result = c->job->options.result;
+    for (int i = 0; i < c->kernel->nparam; i++) {
         if (!c->kernel->param[i].output) continue;
         Meaning m;
         heald_status s = make_meaning(c, result, &m);
@@ -294,6 +295,7 @@ static heald_status check_meaning(Check *c)
 
 typedef struct Counts {
     int passed, failed, skipped;
+    const char *why; // of the last one skipped
 } Counts;
 
 // Made for the extents of the options, which its op must accept too.
@@ -334,7 +336,8 @@ static heald_status check_case(KernelJob *j, const Node *decl, const CheckCase *
     if (!k && !why) return HEALD_DIAGNOSTIC;
     if (!k) {
         progress_clear(j->cli);
-        printf("%s: a case skipped: %s\n", decl->u.sym, why);
+        if (!n->why || strcmp(n->why, why)) printf("%s: a case skipped: %s\n", decl->u.sym, why);
+        n->why = arena_strdup(j->arena, why);
         n->skipped++;
         return HEALD_OK;
     }
@@ -353,7 +356,7 @@ static heald_status check_case(KernelJob *j, const Node *decl, const CheckCase *
 
 static bool has_optional(const Node *decl)
 {
-    const Node *params = decl->kid[KID_KERNEL_params];
+    const Node *params = decl->kid[decl->kind == N_OP ? KID_OP_params : KID_KERNEL_params];
     for (uint32_t i = 0; i < params->nkid; i++)
         if (params->kid[i]->sub & PARAM_OPTIONAL) return true;
     return false;
@@ -385,13 +388,32 @@ static heald_status check_kernel(KernelJob *j, const Node *decl, Counts *all)
     return HEALD_OK;
 }
 
+// An op that no kernel implements is checked by its meaning.
+static void add_ops(KernelJob *j)
+{
+    for (uint32_t i = 0; i < j->file->nkid; i++) {
+        const Node *n = j->file->kid[i];
+        if (n->kind != N_OP || n->sub == OP_SERIAL) continue;
+        if (!map_has(&j->context->library.implementers, n->u.sym))
+            VEC_PUSH(j->arena, &j->kernels, n);
+    }
+}
+
 static heald_status check_body(KernelJob *j)
 {
     Counts n = {0};
-    if (j->kernels.n == 0) cli_warning(j->cli, "%s has no kernel", j->cli->operand[0]);
+    if (!cli_has(j->cli, OPT_KERNEL)) add_ops(j);
+    if (j->kernels.n == 0)
+        cli_warning(j->cli, "%s has no kernel, and no op to check by its meaning",
+                    j->cli->operand[0]);
     for (int i = 0; i < j->kernels.n; i++) {
-        heald_status s = check_kernel(j, j->kernels.at[i], &n);
-        if (s) return s;
+        const Node *decl = j->kernels.at[i];
+        int nresult = decl->kind == N_OP ? (int)decl->kid[KID_OP_results]->nkid : 1;
+        for (int r = 0; r < nresult; r++) {
+            j->options.result = r;
+            heald_status s = check_kernel(j, decl, &n);
+            if (s) return s;
+        }
     }
     printf("%d passed, %d failed", n.passed, n.failed);
     if (n.skipped) printf(", %d skipped", n.skipped);

@@ -78,6 +78,7 @@ static heald_status call_body(heald_context *c, Arena *a, void *user)
     const char *why = file_read(a, path, &text, &size);
     if (why) return error_set(&c->error, HEALD_IO, "%s", why);
     if (!context_add_text(c, path, text, size, &file)) return HEALD_DIAGNOSTIC;
+    j.file = file;
     heald_status s = take_options(&j);
     if (!s) s = choose_kernels(&j, file, call->single);
     if (!s) s = call->body(&j);

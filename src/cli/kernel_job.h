@@ -13,6 +13,7 @@ typedef struct KernelJob {
     Arena *arena; // of the call
     ScriptOptions options;
     KernelDecls kernels; // those to work on
+    const Node *file;    // the script
     int64_t seed;
     bool failed_check; // exit status 1 rather than 0
 } KernelJob;

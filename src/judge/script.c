@@ -14,6 +14,7 @@ typedef struct Script {
     const Library *library;
     const Target *target;
     const Node *decl;
+    const Node *op; // decl is made for it, or NULL
     const ScriptOptions *options;
     Diag *diag;
     Map value; // Sym -> Value *: extents, packs, types and attributes
@@ -357,6 +358,9 @@ static void describe(Script *s)
             if (map_has(&s->options->open, name)) buf_puts(&b, " (dynamic)");
         }
     }
+    const Node *results = s->decl->kid[KID_KERNEL_results];
+    if (s->op && results->nkid > 1)
+        buf_printf(&b, "%sresult %s", b.size ? ", " : "", results->kid[s->options->result]->u.sym);
     s->out->extents = buf_text(&b);
 }
 
@@ -408,6 +412,20 @@ static const Map *attributes_of(Script *s, const Node *decl, Node *attrs)
     return known;
 }
 
+static Kernel *op_kernel(Script *s, Instance *in, const Node *op, int narg, const Value *args,
+                         const Map *attrs, int result);
+
+static bool instantiate_op(Script *s, Instance *in, const Value *args)
+{
+    int narg = s->out->narg, result = s->options->result;
+    const Map *attrs = &s->options->attrs;
+    OpInst *inst = op_apply(in, s->op->loc, s->op, narg, args, attrs);
+    if (!inst || result >= inst->nresult) return false;
+    const Tensor *t = inst->results[result];
+    add_param(s, t, t->name)->output = true;
+    return op_kernel(s, in, s->op, narg, args, attrs, result) && kernel_verify(in->kernel, s->diag);
+}
+
 static bool instantiate(Script *s)
 {
     Node *params = s->decl->kid[KID_KERNEL_params], *results = s->decl->kid[KID_KERNEL_results];
@@ -419,11 +437,12 @@ static bool instantiate(Script *s)
     out->narg = narg;
     out->arg = NEW_ARRAY(s->arena, int, narg);
     out->param = NEW_ARRAY(s->arena, ScriptParam, (NVARIADIC + 1) * narg + NREST(results));
-    out->op = implemented_op(s);
+    out->op = s->op ? s->op : implemented_op(s);
     describe(s);
     if (!make_inputs(s, in, args)) return false;
     out->ninput = out->nparam;
     fill_dims(s);
+    if (s->op) return instantiate_op(s, in, args);
     if (!complete_choices(s, in, &out->choices) ||
         (!s->options->plain && !grant_preferences(s, in, args)))
         return false;
@@ -434,14 +453,31 @@ static bool instantiate(Script *s)
            kernel_verify(in->kernel, s->diag);
 }
 
+// The signature of an op as that of a kernel.
+static const Node *as_kernel(Arena *a, const Node *op)
+{
+    Node *k = node_new(a, N_KERNEL, op->loc, 6);
+    k->u.sym = op->u.sym;
+    k->kid[KID_KERNEL_generics] = node_new(a, N_TUPLE, op->loc, 0);
+    k->kid[KID_KERNEL_params] = op->kid[KID_OP_params];
+    k->kid[KID_KERNEL_attrs] = op->kid[KID_OP_attrs];
+    k->kid[KID_KERNEL_results] = op->kid[KID_OP_results];
+    k->kid[KID_KERNEL_clauses] = node_new(a, N_TUPLE, op->loc, 0);
+    k->kid[KID_KERNEL_body] = op->kid[KID_OP_body];
+    return k;
+}
+
 ScriptKernel *script_instantiate(Arena *a, const Library *l, const Target *host, const Node *decl,
                                  const ScriptOptions *o, Diag *d)
 {
     Target *target = NEW(a, Target);
+    const Node *op = decl->kind == N_OP ? decl : NULL;
+    if (op) decl = as_kernel(a, op);
     Script s = {.arena = a,
                 .library = l,
                 .target = target,
                 .decl = decl,
+                .op = op,
                 .options = o,
                 .diag = d,
                 .out = NEW(a, ScriptKernel)};

@@ -24,6 +24,7 @@ typedef struct ScriptOptions {
     Choices choices; // tune entries that are not at their default
     ScriptExtents extents;
     bool omit_optional; // leave optional parameters out
+    int result;         // of an op that stands for a kernel: which
     bool plain;         // do not give parameters in the layout that the kernel prefers
 } ScriptOptions;
 
@@ -56,7 +57,8 @@ typedef struct ScriptKernel {
     const char *extents; // "m = 17, n = 19"
 } ScriptKernel;
 
-// NULL with diagnostics. Everything lies in `a`.
+// decl may be an op that is not serial: one of its results through the template `copy`, as the kernel
+// of the name of the op. NULL with diagnostics. Everything lies in `a`.
 ScriptKernel *script_instantiate(Arena *a, const Library *l, const Target *host, const Node *decl,
                                  const ScriptOptions *o, Diag *d);
 

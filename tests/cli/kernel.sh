@@ -84,6 +84,17 @@ out "it has a place" 'bad\.hd:19:[0-9]+: error: '
 try "a race" 1 kernel check $wrong --kernel races --shape n=9
 out "it has a place" 'bad\.hd:24:[0-9]+: error: '
 try "kernels of the library" 0 kernel check lib/kernels/copy.hd
+printf 'op twice_each(x: F[s...]) -> (y: F[s...], z: F[s...]) { y[i...] = x[i...] + x[i...]; z[i...] = exp(x[i...]); }\n' >"$work/op.hd"
+try "an op without a kernel" 0 kernel check "$work/op.hd"
+out "each of its results is checked" '^twice_each \(s = 3x3, result z\): passed$'
+printf 'op last(x: F[s...]) -> (y: F[s...]) { y[i...] = x[i..., 0]; }\n' >"$work/op.hd"
+try "an op that reads one axis too many" 2 kernel check "$work/op.hd"
+err "it has a place" 'op\.hd:1:[0-9]+: error: '
+[ "$(grep -c 'a case skipped' "$work/out")" -lt 10 ]
+verdict $? "a reason is given once for cases that share it"
+printf 'fn f(x) = x;\n' >"$work/op.hd"
+try "nothing to check" 0 kernel check "$work/op.hd"
+err "it is told" 'no kernel, and no op'
 
 try "bench" 0 kernel bench $good --kernel scaled --shape n=1000 --repeat 5
 out "bench tells the time" '^  time .*median'
