@@ -77,8 +77,8 @@ void rg_print(const RandomGraph *g, Buf *out); // what the outputs need, as a `g
 int rg_live_nodes(const RandomGraph *g);
 
 // Elements of an input of graph `graph`, by its name: x numbers around 0, p positive, u between -1
-// and 1, s also NaN, infinities and extremes, z small integers from 0, iN_ integers from 0 to N - 1,
-// nN_ from -N to N - 1.
+// and 1, s also NaN, infinities and extremes, z small integers from 0, r up to 8, iN_ integers from 0
+// to N - 1, nN_ from -N to N - 1.
 void rg_fill(const char *graph, const char *name, DType type, int64_t n, void *out);
 
 // Attributes (random_graph_attrs.c).

@@ -23,6 +23,7 @@ static const Hint hints[] = {
     {"atanh",            NULL,       'u'},
     {"pow",              "b",        'z'},
     {"reduce_log_sum",   NULL,       'p'},
+    {NULL,               "rois",     'r'}, // as many samples as they are large
     {NULL,               "variance", 'p'},
     {NULL,               "scale",    'p'},
     {NULL,               "y_scale",  'p'},
@@ -329,7 +330,7 @@ static bool present_value(Maker *m, const Node *p, int *out)
 bool maker_operand(Maker *m, const Node *p, bool first, int *out)
 {
     char fill = fill_of(m, p, DT_NONE);
-    bool index = fill == 'n' || fill == 'i';
+    bool index = fill == 'n' || fill == 'i' || fill == 'r';
     if (!index && rg_chance(&m->random, first ? 85 : 60) && present_value(m, p, out)) return true;
     return maker_fresh(m, p, out);
 }

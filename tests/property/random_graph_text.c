@@ -132,6 +132,7 @@ static double element(RgRandom *r, DType t, char fill, int bound)
     case 'p': return real ? 0.1 + 4 * u : 1 + floor(5 * u);
     case 'u': return real ? 2 * u - 1 : floor(2 * u);
     case 'z': return floor(4 * u);
+    case 'r': return floor(9 * u);
     case 'i': return floor(bound * u);
     case 'n': return floor(2 * bound * u) - bound;
     case 's':

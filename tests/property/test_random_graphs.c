@@ -19,6 +19,7 @@
 enum {
     BATCH = 60,
     SMALL_BATCH = 20,
+    GRAPH_SECONDS = 150,
     FIXED_SEED = 1,
     CI_COUNT = 200,
     CI_SECONDS = 60,
@@ -96,10 +97,13 @@ static int run_batch(RgWorld *w, const Options *o, int first, int n, Tally *t)
                                     (unsigned long long)o->seed, first + i);
         graph[i] = rg_make(w, &a, o->seed, first + i);
         text[i] = current_text = text_of(&a, graph[i]);
+        alarm(GRAPH_SECONDS);
         run[i] = rg_run_begin(w, text[i]);
     }
     current_text = "(one of a batch)\n";
+    alarm(2 * GRAPH_SECONDS);
     rg_run_finish(w, run, n);
+    alarm(0);
     for (int i = 0; i < n; i++) {
         t->graphs++;
         t->nodes += graph[i]->nodes.n;
@@ -249,7 +253,7 @@ int main(int argc, char **argv)
         printf("not ok - %s\n", why);
         return 1;
     }
-    const int signals[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+    const int signals[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGALRM};
     for (size_t i = 0; i < COUNT(signals); i++) signal(signals[i], on_signal);
     bool ok;
     if (file) ok = run_file(&w, file, o.verbose);
