@@ -48,7 +48,7 @@ static void wrong_contexts_are_refused(void **state)
     expect_error(c, s, HEALD_INVALID_ARGUMENT, "unknown target 'loom'");
     heald_context_destroy(c);
     s = heald_context_create(HEALD_VERSION, &HEALD_CONTEXT_OPTIONS(.target = "cuda:sm_1"), &c);
-    expect_error(c, s, HEALD_INVALID_ARGUMENT, "cuda:sm_1");
+    expect_error(c, s, HEALD_UNSUPPORTED, "cuda:sm_1");
     heald_context_destroy(c);
     s = heald_context_create(HEALD_VERSION, &HEALD_CONTEXT_OPTIONS(.threads = -1), &c);
     expect_error(c, s, HEALD_INVALID_ARGUMENT, "-1 threads");
