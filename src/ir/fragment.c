@@ -8,6 +8,7 @@ static const struct {
 } mma_types[] = {
     {DT_F16, DT_F32, "f16"},
     {DT_BF16, DT_F32, "bf16"},
+    {DT_F32, DT_F32, "tf32"},
     {DT_I8, DT_I32, "s8"},
     {DT_U8, DT_I32, "u8"},
 };

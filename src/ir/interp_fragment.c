@@ -4,6 +4,8 @@
 #include "ir/fragment.h"
 #include "ir/interp_machine.h"
 
+#include <string.h>
+
 enum { MAX_DEPTH = 32 }; // of a fragment's products
 
 static const Mem *mem_of(const Run *run, const RefPlace *p)
@@ -75,7 +77,20 @@ static bool read_tile(Run *run, Thread *lane, const RefPlace *place, const Fragm
     return true;
 }
 
-// Products of 16-bit floats are exact in f64, and so nearly is their sum.
+// mma leaves out the lowest bits of f32.
+static void to_tf32(Tile tile, const Fragment *f, DType ab)
+{
+    for (int64_t i = 0; i < f->shape[0] && ab == DT_F32; i++) {
+        for (int64_t j = 0; j < f->shape[1]; j++) {
+            uint32_t bits;
+            memcpy(&bits, &tile[i][j].f, sizeof bits);
+            bits &= ~UINT32_C(0x1FFF);
+            memcpy(&tile[i][j].f, &bits, sizeof bits);
+        }
+    }
+}
+
+// Products of such floats are exact in f64, and so nearly is their sum.
 static Cell multiply(Tile a, Tile b, int i, int j, int depth, bool floats, Cell c)
 {
     double sum = 0;
@@ -101,6 +116,8 @@ Outcome call_mma(Run *run, Thread *t, const Call *call)
         !read_tile(run, lane, &call->place[1], &fa, a) ||
         !read_tile(run, lane, &call->place[2], &fb, b))
         return OUT_FAILED;
+    to_tf32(a, &fa, ab);
+    to_tf32(b, &fb, ab);
     for (int l = 0; l < WARP; l++) {
         for (int task = 0; task < fc.ntask; task++) {
             int64_t at[2];

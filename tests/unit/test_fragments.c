@@ -50,7 +50,7 @@ static void test_mappings(void **state)
 static void test_partition(void **state)
 {
     UNUSED(state);
-    static const DType types[] = {DT_F16, DT_BF16, DT_I8, DT_U8};
+    static const DType types[] = {DT_F16, DT_BF16, DT_F32, DT_I8, DT_U8};
     for (size_t t = 0; t < COUNT(types); t++) {
         for (int kind = FRAGMENT_A; kind <= FRAGMENT_C; kind++) {
             Fragment f = fragment_of((FragmentKind)kind, types[t]);
