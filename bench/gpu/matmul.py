@@ -49,6 +49,10 @@ def candidates(kind, shape):
         if m >= 1024:
             out += [("matmul_pipelined", f"tile={t};steps={s};stages={g}")
                     for t in tiles[:2] for s in (4, 8, 16) for g in (2, 4)]
+        tensor = ["(128, 128, 64, 32)", "(128, 64, 32, 32)", "(64, 64, 32, 32)", "(32, 64, 16, 32)"]
+        tensor = tensor[:2] if m >= 2048 else tensor[1:]
+        out += [("matmul_tf32x3", f"tile={t};split={s};stages={g}")
+                for t in tensor for s in splits for g in (3, 4)]
         return out
     if m <= 8:
         return [("matmul_skinny", f"team={t};reads={r};split={s}")
