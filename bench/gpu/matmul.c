@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matmuls of fixed extents for GPUs as a shared object that matmul.py calls: compiled by Heald, and
-// launched on the caller's stream in the context that is current. Functions with a message return 0, or
-// -1 with the reason in it.
+// launched on the caller's stream in the context that is current. Functions with a message return
+// 0, or -1 with the reason in it.
 #include <dlfcn.h>
 
 #include "codegen/build.h"
@@ -32,7 +32,8 @@ static bool choose(CudaCase *c, const char *text, Choices *out)
     char *state = NULL, *list = arena_strdup(&c->arena, text);
     out->name = NEW_ARRAY(&c->arena, Sym, MAX_CHOSEN);
     out->value = NEW_ARRAY(&c->arena, Value, MAX_CHOSEN);
-    for (char *f = strtok_r(list, ";", &state); f && out->n < MAX_CHOSEN; f = strtok_r(NULL, ";", &state)) {
+    for (char *f = strtok_r(list, ";", &state); f && out->n < MAX_CHOSEN;
+         f = strtok_r(NULL, ";", &state)) {
         char *eq = strchr(f, '=');
         if (!eq) return false;
         *eq = 0;
@@ -59,7 +60,8 @@ static bool bias_gelu(CudaCase *c, Tensor *hole, Tensor *bias, Epilogue *ep)
 {
     Map none = {0};
     Value sum[2] = {{.kind = V_TENSOR, .u.tensor = hole}, {.kind = V_TENSOR, .u.tensor = bias}};
-    OpInst *o = op_apply(c->in, 0, map_get(&c->lib.ops, intern(c->lib.names, "add")), 2, sum, &none);
+    OpInst *o =
+        op_apply(c->in, 0, map_get(&c->lib.ops, intern(c->lib.names, "add")), 2, sum, &none);
     if (!o) return false;
     Value x = {.kind = V_TENSOR, .u.tensor = o->results[0]};
     o = op_apply(c->in, 0, map_get(&c->lib.ops, intern(c->lib.names, "gelu")), 1, &x, &none);
@@ -79,7 +81,9 @@ static bool instantiate(CudaCase *c, const Node *kernel, DType t, const int64_t 
     Tensor *b = input(c, "b", t, 2, (int64_t[]){mnk[2], mnk[1]});
     args[0] = (Value){.kind = V_TENSOR, .u.tensor = a};
     args[1] = (Value){.kind = V_TENSOR, .u.tensor = b};
-    Epilogue ep = {.outputs = NEW_ARRAY(&c->arena, Tensor *, 1), .memory = NEW_ARRAY(&c->arena, Buffer *, 1), .noutput = 1};
+    Epilogue ep = {.outputs = NEW_ARRAY(&c->arena, Tensor *, 1),
+                   .memory = NEW_ARRAY(&c->arena, Buffer *, 1),
+                   .noutput = 1};
     Tensor *hole = instance_hole(c->in, "v", t, 2, dims);
     ep.outputs[0] = hole;
     if (fused && !bias_gelu(c, hole, input(c, "bias", t, 1, &mnk[1]), &ep)) return false;
@@ -93,13 +97,15 @@ static bool on_cuda(const Node *kernel)
     const Node *clauses = kernel->kid[KID_KERNEL_clauses];
     for (uint32_t i = 0; i < clauses->nkid; i++) {
         const Node *clause = clauses->kid[i];
-        if (!strcmp(clause->u.sym, "on")) return !strcmp(clause->kid[KID_CLAUSE_args]->kid[0]->u.sym, "cuda");
+        if (!strcmp(clause->u.sym, "on"))
+            return !strcmp(clause->kid[KID_CLAUSE_args]->kid[0]->u.sym, "cuda");
     }
     return false;
 }
 
 // The named template, or the first that takes these extents.
-static const char *find(Matmul *g, const char *name, DType t, const int64_t *mnk, bool fused, const char *chosen)
+static const char *find(Matmul *g, const char *name, DType t, const int64_t *mnk, bool fused,
+                        const char *chosen)
 {
     CudaCase *c = g->c;
     Choices choices = {0};
@@ -122,10 +128,12 @@ static const char *sizes(Matmul *g)
 {
     const RuntimeKernel *k = &g->built->runtime;
     Error e = {0};
-    if (k->nstage > MAX_STAGES || k->nparam + k->nworkspace > MAX_BUFFERS) return "too many stages or buffers";
+    if (k->nstage > MAX_STAGES || k->nparam + k->nworkspace > MAX_BUFFERS)
+        return "too many stages or buffers";
     if (k->ncheck) return "a kernel with checks";
     for (int i = 0; i < k->nworkspace; i++) {
-        if (shape_eval(k->workspace_bytes[i], NULL, &g->workspace[i], &e)) return "a size of workspace";
+        if (shape_eval(k->workspace_bytes[i], NULL, &g->workspace[i], &e))
+            return "a size of workspace";
         g->workspace[i] = (g->workspace[i] + 255) / 256 * 256;
         g->workspace_bytes += g->workspace[i];
     }
@@ -134,7 +142,8 @@ static const char *sizes(Matmul *g)
         int64_t total = 1;
         for (int axis = 0; axis < 3; axis++) {
             int64_t n = 1;
-            if (axis < s->ngrid && shape_eval(s->grid[axis], NULL, &n, &e)) return "a size of a grid";
+            if (axis < s->ngrid && shape_eval(s->grid[axis], NULL, &n, &e))
+                return "a size of a grid";
             g->grid[i][axis] = (unsigned)n;
             total *= n;
         }
@@ -143,8 +152,9 @@ static const char *sizes(Matmul *g)
     return NULL;
 }
 
-EXPORT int gm_compile(const char *name, const char *type, int64_t m, int64_t n, int64_t k, int fused,
-                      const char *chosen, const char *arch, Matmul **out, char *message, int size)
+EXPORT int gm_compile(const char *name, const char *type, int64_t m, int64_t n, int64_t k,
+                      int fused, const char *chosen, const char *arch, Matmul **out, char *message,
+                      int size)
 {
     static const CaseRow row = {"lib/", "copy_cuda", "", "", "", ""};
     Matmul *g = calloc(1, sizeof *g);
@@ -159,7 +169,8 @@ EXPORT int gm_compile(const char *name, const char *type, int64_t m, int64_t n, 
     if (!b.cuda) return fail(message, size, why);
     b.cache = cache_open(&g->c->arena, cache_default_dir(&g->c->arena), 0, &why);
     if (!b.cache) return fail(message, size, why);
-    heald_status s = kernel_build(&b, &g->c->arena, g->c->in->kernel, "matmul", &g->built, &g->c->diag, &e);
+    heald_status s =
+        kernel_build(&b, &g->c->arena, g->c->in->kernel, "matmul", &g->built, &g->c->diag, &e);
     if (s) return fail(message, size, s == HEALD_DIAGNOSTIC ? case_messages(g->c) : e.text);
     why = sizes(g);
     if (why) return fail(message, size, why);
@@ -181,8 +192,8 @@ EXPORT int gm_describe(Matmul *g, char *message, int size)
         CudaFigures f;
         const char *entry = arena_printf(&g->c->arena, "%s_%s", g->built->runtime.name, s->name);
         if (!cuda_log_figures(log, entry, &f)) continue;
-        buf_printf(&text, " %s %ux%ux%u*%d r%d", s->name, g->grid[i][0], g->grid[i][1], g->grid[i][2],
-                   s->nthread, f.registers);
+        buf_printf(&text, " %s %ux%ux%u*%d r%d", s->name, g->grid[i][0], g->grid[i][1],
+                   g->grid[i][2], s->nthread, f.registers);
         if (f.spill_store_bytes || f.spill_load_bytes) buf_puts(&text, " SPILLS");
     }
     snprintf(message, (size_t)size, "%s", buf_text(&text));
@@ -199,8 +210,8 @@ EXPORT int64_t gm_workspace(const Matmul *g)
 typedef int ModuleLoad(void **, const char *);
 typedef int GetFunction(void **, void *, const char *);
 typedef int SetAttribute(void *, int, int);
-typedef int LaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                         void *, void **, void **);
+typedef int LaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                         unsigned, void *, void **, void **);
 static LaunchKernel *launch_kernel_on;
 
 static void *driver(const char *name)
@@ -221,7 +232,8 @@ EXPORT int gm_load(Matmul *g, char *message, int size)
     *(void **)&set = driver("cuFuncSetAttribute");
     *(void **)&launch_kernel_on = driver("cuLaunchKernel");
     if (!load || !get || !set || !launch_kernel_on) return fail(message, size, "no driver");
-    if (load(&g->module, g->built->image)) return fail(message, size, "the driver does not load the kernel");
+    if (load(&g->module, g->built->image))
+        return fail(message, size, "the driver does not load the kernel");
     for (int i = 0; i < g->built->runtime.nstage; i++) {
         const RuntimeStage *s = &g->built->runtime.stage[i];
         char entry[256];
@@ -249,7 +261,8 @@ EXPORT int gm_launch(Matmul *g, void *stream, void *const *buffers, void *worksp
     for (int i = 0; i < k->nstage && !error; i++) {
         const RuntimeStage *s = &k->stage[i];
         error = launch_kernel_on(g->function[i], g->grid[i][0], g->grid[i][1], g->grid[i][2],
-                                 (unsigned)s->nthread, 1, 1, (unsigned)s->shared_bytes, stream, arg, NULL);
+                                 (unsigned)s->nthread, 1, 1, (unsigned)s->shared_bytes, stream, arg,
+                                 NULL);
     }
     return error;
 }

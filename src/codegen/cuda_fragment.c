@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mma and ldmatrix as PTX. A thread's elements are an array that is only indexed by constants, so the
-// compiler keeps it in registers, read here 32 bits at a time.
+// mma and ldmatrix as PTX. A thread's elements are an array that is only indexed by constants, so
+// the compiler keeps it in registers, read here 32 bits at a time.
 #include "codegen/cuda_emit.h"
 
 #include "ir/fragment.h"

@@ -6,11 +6,8 @@ static const struct {
     DType ab, c;
     const char *name;
 } mma_types[] = {
-    {DT_F16, DT_F32, "f16"},
-    {DT_BF16, DT_F32, "bf16"},
-    {DT_F32, DT_F32, "tf32"},
-    {DT_I8, DT_I32, "s8"},
-    {DT_U8, DT_I32, "u8"},
+    {DT_F16, DT_F32, "f16"}, {DT_BF16, DT_F32, "bf16"}, {DT_F32, DT_F32, "tf32"},
+    {DT_I8, DT_I32, "s8"},   {DT_U8, DT_I32, "u8"},
 };
 
 const char *fragment_mma_type(DType ab, DType c)
@@ -74,7 +71,8 @@ bool fragment_fits(const Mapping *m, const Fragment *f)
         for (int task = 0; task < f->ntask; task++) {
             if (!mapping_task(m, lane, task, index)) return false;
             fragment_task(f, lane, task, want);
-            if (index[0] % f->shape[0] != want[0] || index[1] % f->shape[1] != want[1]) return false;
+            if (index[0] % f->shape[0] != want[0] || index[1] % f->shape[1] != want[1])
+                return false;
         }
     }
     return true;
@@ -110,8 +108,9 @@ static const char *mma_operand(Arena *a, const Node *ref, FragmentKind kind, DTy
                    ? NULL
                    : arena_printf(a, "mma: %s is %d elements of a thread", name, f.ntask);
     if (!fragment_fits(b->over, &f))
-        return arena_printf(a, "mma: the innermost part of the mapping that holds %s is not the "
-                               "fragment of (%lld, %lld)",
+        return arena_printf(a,
+                            "mma: the innermost part of the mapping that holds %s is not the "
+                            "fragment of (%lld, %lld)",
                             name, (long long)f.shape[0], (long long)f.shape[1]);
     for (int i = 0; i < 2; i++)
         if (length(ref, i) != f.shape[i])
@@ -152,7 +151,8 @@ static const char *ldmatrix_wrong(Arena *a, const Node *n)
         to->u.buf->type != from->u.buf->type)
         return "ldmatrix copies from shared to local memory of the same type";
     if (!fragment_of_ldmatrix(to->u.buf, &f))
-        return "ldmatrix: what it fills is not over a mapping whose innermost part is a fragment of "
+        return "ldmatrix: what it fills is not over a mapping whose innermost part is a fragment "
+               "of "
                "16-bit elements";
     if (!two_spans(to, size) || !two_spans(from, source) || size[0] != source[0] ||
         size[1] != source[1])

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operands of mma: tiles of c (16, 8), a (16, k) and b (k, 8) whose elements the 32 lanes of a warp
-// hold in a fixed order, which is a task mapping (PTX ISA, "Matrix Fragments for mma"). A lane's
-// elements fill its 32-bit registers; k is what 32 bytes hold, so 16 for f16 and bf16, 32 for i8, 8
-// for f32, whose 13 lowest bits mma takes for 0 (tf32).
+// The operands of mma: tiles of c (16, 8), a (16, k) and b (k, 8) whose elements the 32 lanes of a
+// warp hold in a fixed order, which is a task mapping (PTX ISA, "Matrix Fragments for mma"). A
+// lane's elements fill its 32-bit registers; k is what 32 bytes hold, so 16 for f16 and bf16, 32
+// for i8, 8 for f32, whose 13 lowest bits mma takes for 0 (tf32).
 //
 // In text an operand is a region of a local buffer `over` a mapping whose innermost part is the
-// fragment's. After lower_mapping it is a run of the thread's own elements, in the fragment's order.
+// fragment's. After lower_mapping it is a run of the thread's own elements, in the fragment's
+// order.
 #ifndef HEALD_IR_FRAGMENT_H
 #define HEALD_IR_FRAGMENT_H
 

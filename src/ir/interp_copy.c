@@ -97,8 +97,8 @@ bool copy_start(Run *run, Thread *t, const RefPlace *dst, const RefPlace *src, i
     memset(c->snapshot, 0, (size_t)(n * to->size_bytes));
     for (int64_t k = 0; k < n; k++) {
         if (k < part)
-            memcpy((char *)c->snapshot + k * to->size_bytes,
-                   memory_at(t, from, c->src_element[k]), (size_t)to->size_bytes);
+            memcpy((char *)c->snapshot + k * to->size_bytes, memory_at(t, from, c->src_element[k]),
+                   (size_t)to->size_bytes);
         set_marks(t, to, c->dst_element[k], MARK_COPYING);
     }
     *out = c;

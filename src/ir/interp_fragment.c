@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mma and ldmatrix: a warp meets, and the last lane to come moves the elements of all. An operand is a
-// region of a buffer held by a mapping, or, after lowering, a run of each lane's own elements.
+// mma and ldmatrix: a warp meets, and the last lane to come moves the elements of all. An operand
+// is a region of a buffer held by a mapping, or, after lowering, a run of each lane's own elements.
 #include "ir/fragment.h"
 #include "ir/interp_machine.h"
 
@@ -124,7 +124,8 @@ Outcome call_mma(Run *run, Thread *t, const Call *call)
             fragment_task(&fc, l, task, at);
             int i = (int)at[0], j = (int)at[1];
             Cell sum = multiply(a, b, i, j, (int)fa.shape[1], dtype_is_float(ab), c[i][j]);
-            if (!element(run, lane, l, &call->place[0], &fc, task, true, &sum, at)) return OUT_FAILED;
+            if (!element(run, lane, l, &call->place[0], &fc, task, true, &sum, at))
+                return OUT_FAILED;
         }
     }
     return OUT_NEXT;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operands of mma and ldmatrix by what a thread has of them. A region of a buffer over a fragment
-// becomes a run of the thread's plain buffer; the region that ldmatrix reads becomes one row of 8 for
-// each lane, whose coordinates are sums of bits of the lane.
+// becomes a run of the thread's plain buffer; the region that ldmatrix reads becomes one row of 8
+// for each lane, whose coordinates are sums of bits of the lane.
 #include "ir/fragment.h"
 #include "passes/pass.h"
 
@@ -15,11 +15,12 @@ static Node *region_start(const Lowering *w, Node *ref, int i)
 {
     Arena *a = w->c->kernel->arena;
     Node *index = REST(ref)[i];
-    return arith_fold(a, node_subst(a, index->kind == N_SPAN ? index->kid[KID_SPAN_lo] : index,
-                                    w->index_of));
+    return arith_fold(
+        a, node_subst(a, index->kind == N_SPAN ? index->kid[KID_SPAN_lo] : index, w->index_of));
 }
 
-// `count` elements of the thread, those of the region from (row, column) on; NULL with a diagnostic.
+// `count` elements of the thread, those of the region from (row, column) on; NULL with a
+// diagnostic.
 static Node *owned_run(const Lowering *w, Node *ref, const Fragment *f, int64_t row, int64_t column,
                        int count)
 {
@@ -30,8 +31,8 @@ static Node *owned_run(const Lowering *w, Node *ref, const Fragment *f, int64_t 
         index[i] = arith_add(a, region_start(w, ref, i), node_i64(a, by[i]));
         if (node_divisor(index[i]) % f->shape[i]) {
             diag_error(w->c->diag, ref->loc,
-                       "axis %d of this region does not start at a multiple of the fragment's %lld", i,
-                       (long long)f->shape[i]);
+                       "axis %d of this region does not start at a multiple of the fragment's %lld",
+                       i, (long long)f->shape[i]);
             return NULL;
         }
     }
@@ -167,7 +168,8 @@ static Node *lower_ldmatrix(const Lowering *w, Node *n)
         if (rows_along(b, axis[i])) along = axis[i];
     if (along < 0 || node_divisor(KID(REST(from)[along], SPAN, lo)) % LDMATRIX_ROW) {
         diag_error(w->c->diag, from->loc,
-                   "ldmatrix: rows of 8 elements of '%s' do not lie side by side and aligned", b->name);
+                   "ldmatrix: rows of 8 elements of '%s' do not lie side by side and aligned",
+                   b->name);
         return NULL;
     }
     for (int i = 0; i < 2; i++) size[i] = KID(REST(to)[i], SPAN, len)->u.i;
@@ -181,9 +183,9 @@ static Node *lower_ldmatrix(const Lowering *w, Node *n)
             t.at[g][0] = (k + g) / columns * f.shape[0];
             t.at[g][1] = (k + g) % columns * f.shape[1];
         }
-        bool joined = k + 1 < total && f.ntask * 2 <= 2 * LDMATRIX_MAX &&
-                      first_task(to->u.buf->over, t.at[0]) + f.ntask ==
-                          first_task(to->u.buf->over, t.at[1]);
+        bool joined =
+            k + 1 < total && f.ntask * 2 <= 2 * LDMATRIX_MAX &&
+            first_task(to->u.buf->over, t.at[0]) + f.ntask == first_task(to->u.buf->over, t.at[1]);
         if (joined) t.n = 2;
         lane_rows(&f, &t, turned, row);
         Node *arg[3] = {owned_run(w, to, &f, t.at[0][0], t.at[0][1], f.ntask * t.n),

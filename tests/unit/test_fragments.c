@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fragments of mma: their mappings in text are what the table says, and kernels with other operands are
-// refused with the place in the text.
+// Fragments of mma: their mappings in text are what the table says, and kernels with other operands
+// are refused with the place in the text.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +38,8 @@ static void test_mappings(void **state)
     assert_false(fragment_fits(mul(REPEAT(64), SPATIAL(32)), &fc));
 
     // Lane 5 of a, as reference texts have it.
-    static const int64_t want[8][2] = {{1, 2}, {1, 3}, {9, 2}, {9, 3}, {1, 10}, {1, 11}, {9, 10}, {9, 11}};
+    static const int64_t want[8][2] = {{1, 2},  {1, 3},  {9, 2},  {9, 3},
+                                       {1, 10}, {1, 11}, {9, 10}, {9, 11}};
     for (int task = 0; task < 8; task++) {
         int64_t at[2];
         fragment_task(&fa, 5, task, at);
@@ -60,7 +61,8 @@ static void test_partition(void **state)
                 for (int task = 0; task < f.ntask; task++, n++) {
                     int64_t at[2];
                     fragment_task(&f, lane, task, at);
-                    assert_true(at[0] >= 0 && at[0] < f.shape[0] && at[1] >= 0 && at[1] < f.shape[1]);
+                    assert_true(at[0] >= 0 && at[0] < f.shape[0] && at[1] >= 0 &&
+                                at[1] < f.shape[1]);
                     assert_false(seen[at[0]][at[1]]);
                     seen[at[0]][at[1]] = true;
                 }
@@ -72,16 +74,16 @@ static void test_partition(void **state)
 
 // ---- kernels
 
-#define KERNEL                                                                                      \
-    "heald 1;\n"                                                                                    \
-    "kernel k(x: f16[n]) -> (y: f32[n]) on cuda {\n"                                                \
-    "launch block(32);\n"                                                                           \
-    "let fa = col_repeat(2, 2) * spatial(8, 4) * repeat(1, 2);\n"                                   \
-    "let fb = col_repeat(2, 1) * col_spatial(4, 8) * col_repeat(2, 1);\n"                           \
-    "let fc = repeat(2, 1) * spatial(8, 4) * repeat(1, 2);\n"                                       \
-    "shared s: f16[32, 16];\nshared odd: f16[32, 17];\n"                                            \
-    "local ra: f16[32, 16] over (repeat(2, 1) * fa)(lane);\n"                                       \
-    "local rb: f16[16, 16] over (repeat(1, 2) * fb)(lane);\n"                                       \
+#define KERNEL                                                            \
+    "heald 1;\n"                                                          \
+    "kernel k(x: f16[n]) -> (y: f32[n]) on cuda {\n"                      \
+    "launch block(32);\n"                                                 \
+    "let fa = col_repeat(2, 2) * spatial(8, 4) * repeat(1, 2);\n"         \
+    "let fb = col_repeat(2, 1) * col_spatial(4, 8) * col_repeat(2, 1);\n" \
+    "let fc = repeat(2, 1) * spatial(8, 4) * repeat(1, 2);\n"             \
+    "shared s: f16[32, 16];\nshared odd: f16[32, 17];\n"                  \
+    "local ra: f16[32, 16] over (repeat(2, 1) * fa)(lane);\n"             \
+    "local rb: f16[16, 16] over (repeat(1, 2) * fb)(lane);\n"             \
     "local sum: f32[16, 16] over (repeat(1, 2) * fc)(lane) = 0;\n"
 
 // The messages of a kernel with these statements: "" if it is right.
@@ -98,13 +100,15 @@ static const char *messages_of(const char *statements)
     diag_init(&diag, &scratch, &sources);
     library_init(&lib, &scratch, interner_new(&scratch), &sources);
     char *all = arena_printf(&scratch, KERNEL "%s\n}\n", statements);
-    Node *file = parse_file(&scratch, lib.names, sources_add(&sources, "k.hd", all, strlen(all)), &diag);
+    Node *file =
+        parse_file(&scratch, lib.names, sources_add(&sources, "k.hd", all, strlen(all)), &diag);
     assert_true(file && library_add(&lib, file, &diag) && target_cuda(&target, "sm_80"));
     const Node *decl = map_get(&lib.kernels, intern(lib.names, "k"));
     Instance *in = instance_new(&scratch, &lib, &target, &diag);
     Value n = value_int(32), x = {.kind = V_TENSOR};
     x.u.tensor = instance_input(in, "x", DT_F16, 1, &n);
-    Epilogue ep = {.noutput = 1, .memory = NEW(&scratch, Buffer *), .outputs = NEW(&scratch, Tensor *)};
+    Epilogue ep = {
+        .noutput = 1, .memory = NEW(&scratch, Buffer *), .outputs = NEW(&scratch, Tensor *)};
     ep.outputs[0] = instance_hole(in, "v", DT_F32, 1, &n);
     ep.memory[0] = instance_output(in, "y", DT_F32, 1, &n);
     if (instance_kernel(in, decl, 1, &x, &none, &ep, 1, NULL) && kernel_verify(in->kernel, &diag))
@@ -122,15 +126,21 @@ static void refused(const char *statements, const char *message)
 static void test_operands(void **state)
 {
     UNUSED(state);
-    static const char right[] = "mma(sum[0 :+ 16, 8 :+ 8], ra[16 :+ 16, 0 :+ 16], rb[0 :+ 16, 8 :+ 8]);"
-                                "ldmatrix(ra[0 :+ 32, 0 :+ 16], s[0 :+ 32, 0 :+ 16]);"
-                                "ldmatrix(rb[0 :+ 16, 0 :+ 16], s[16 :+ 16, 0 :+ 16]);";
+    static const char right[] =
+        "mma(sum[0 :+ 16, 8 :+ 8], ra[16 :+ 16, 0 :+ 16], rb[0 :+ 16, 8 :+ 8]);"
+        "ldmatrix(ra[0 :+ 32, 0 :+ 16], s[0 :+ 32, 0 :+ 16]);"
+        "ldmatrix(rb[0 :+ 16, 0 :+ 16], s[16 :+ 16, 0 :+ 16]);";
     assert_string_equal(messages_of(right), "");
-    refused("mma(sum[0 :+ 16, 0 :+ 8], rb[0 :+ 16, 0 :+ 16], rb[0 :+ 16, 0 :+ 8]);", "holds a is not the fragment");
-    refused("mma(sum[0 :+ 16, 0 :+ 8], ra[0 :+ 32, 0 :+ 16], rb[0 :+ 16, 0 :+ 8]);", "a is a region of (16, 16)");
-    refused("mma(sum[0 :+ 16, 0 :+ 8], ra[8 :+ 16, 0 :+ 16], rb[0 :+ 16, 0 :+ 8]);", "multiple of the fragment's 16");
-    refused("mma(rb[0 :+ 16, 0 :+ 8], ra[0 :+ 16, 0 :+ 16], rb[0 :+ 16, 0 :+ 8]);", "mma is not defined on");
-    refused("mma(sum[0 :+ 16, 0 :+ 8], s[0 :+ 16, 0 :+ 16], rb[0 :+ 16, 0 :+ 8]);", "a is not in local memory");
+    refused("mma(sum[0 :+ 16, 0 :+ 8], rb[0 :+ 16, 0 :+ 16], rb[0 :+ 16, 0 :+ 8]);",
+            "holds a is not the fragment");
+    refused("mma(sum[0 :+ 16, 0 :+ 8], ra[0 :+ 32, 0 :+ 16], rb[0 :+ 16, 0 :+ 8]);",
+            "a is a region of (16, 16)");
+    refused("mma(sum[0 :+ 16, 0 :+ 8], ra[8 :+ 16, 0 :+ 16], rb[0 :+ 16, 0 :+ 8]);",
+            "multiple of the fragment's 16");
+    refused("mma(rb[0 :+ 16, 0 :+ 8], ra[0 :+ 16, 0 :+ 16], rb[0 :+ 16, 0 :+ 8]);",
+            "mma is not defined on");
+    refused("mma(sum[0 :+ 16, 0 :+ 8], s[0 :+ 16, 0 :+ 16], rb[0 :+ 16, 0 :+ 8]);",
+            "a is not in local memory");
     refused("ldmatrix(ra[0 :+ 8, 0 :+ 16], s[0 :+ 8, 0 :+ 16]);", "a region of whole fragments");
     refused("ldmatrix(ra[0 :+ 32, 0 :+ 16], odd[0 :+ 32, 0 :+ 16]);", "do not lie side by side");
     refused("ldmatrix(ra[0 :+ 32, 0 :+ 16], s[0 :+ 16, 0 :+ 16]);", "to one of the same extents");
