@@ -61,7 +61,9 @@ static heald_status read_text(heald_context *c, Load *l)
     Node *file;
     const Node *found = NULL;
     int n = 0;
-    if (!context_add_text(c, l->name, l->data, l->size, &file)) return HEALD_DIAGNOSTIC;
+    if (!context_add_text(c, l->name, l->data, l->size, &file) ||
+        !library_check(&c->library, &c->diag))
+        return HEALD_DIAGNOSTIC;
     for (uint32_t i = 0; i < file->nkid; i++) {
         const Node *g = file->kid[i];
         if (g->kind != N_GRAPH || (l->graph && strcmp(g->u.sym, l->graph))) continue;

@@ -38,5 +38,7 @@ typedef VEC(Node *) KernelList;
 
 void library_init(Library *l, Arena *a, Interner *names, Sources *sources);
 bool library_add(Library *l, Node *file, Diag *d);
+// Once all texts are there: whether the patterns of the rules are made of ops.
+bool library_check(const Library *l, Diag *d);
 
 #endif

@@ -118,3 +118,28 @@ bool library_add(Library *l, Node *file, Diag *d)
     }
     return true;
 }
+
+static bool pattern_of_ops(const Library *l, const Node *rule, const Node *n, Diag *d)
+{
+    if (n->kind == N_ARG) return true; // an attribute
+    const Node *callee = n->kind == N_CALL ? n->kid[0] : NULL;
+    if (callee && callee->kind == N_NAME && !map_has(&l->ops, callee->u.sym)) {
+        diag_error(d, n->loc, "the rule '%s' looks for '%s', which is no op", rule->u.sym,
+                   callee->u.sym);
+        return false;
+    }
+    bool good = true;
+    for (uint32_t i = callee ? 1 : 0; i < n->nkid; i++)
+        if (n->kid[i]) good = pattern_of_ops(l, rule, n->kid[i], d) && good;
+    return good;
+}
+
+bool library_check(const Library *l, Diag *d)
+{
+    bool good = true;
+    for (int i = 0; i < l->rules.n; i++) {
+        const Node *rule = l->rules.at[i];
+        good = pattern_of_ops(l, rule, rule->kid[KID_RULE_pattern], d) && good;
+    }
+    return good;
+}

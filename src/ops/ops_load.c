@@ -70,5 +70,5 @@ bool ops_load(Library *l, const char *path, Diag *d)
         if (n && !add_folder(l, arena_strndup(l->arena, path, n), 0, d)) return false;
         path += n + (path[n] == ':');
     }
-    return true;
+    return library_check(l, d);
 }
