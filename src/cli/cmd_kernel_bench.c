@@ -17,8 +17,8 @@ static Work work_of(KernelJob *j, const ScriptKernel *k)
     int result = 0;
     for (int i = 0; i < k->nparam; i++) {
         if (!k->param[i].output) continue;
-        Kernel *m = script_meaning(k, j->arena, &c->library, &c->target, &j->options, result++,
-                                   false, &c->diag);
+        Kernel *m = script_meaning(k, j->arena, &c->library, &c->host, &j->options, result++, false,
+                                   &c->diag);
         if (!m) {
             diag_clear(&c->diag);
             return own;

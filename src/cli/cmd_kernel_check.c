@@ -123,7 +123,8 @@ static heald_status check_compiled(Check *c)
 {
     heald_context *ctx = c->job->context;
     const ScriptKernel *k = c->kernel;
-    if (ctx->interpret || k->kernel->target.kind != TARGET_CPU) return HEALD_OK;
+    bool cpu = ctx->target.kind == TARGET_CPU && k->kernel->target.kind == TARGET_CPU;
+    if (ctx->interpret || !cpu) return HEALD_OK;
     ScriptKernel lowered = *k;
     lowered.kernel = kernel_clone(c->arena, k->kernel);
     BuiltKernel *b;
@@ -168,13 +169,13 @@ static heald_status make_meaning(Check *c, int result, Meaning *m)
     const ScriptOptions *o = &c->job->options;
     int before = ctx->diag.nerror;
     m->as_f64 = true;
-    m->kernel = script_meaning(c->kernel, c->arena, &ctx->library, &ctx->target, o, result, true,
-                               &ctx->diag);
+    m->kernel =
+        script_meaning(c->kernel, c->arena, &ctx->library, &ctx->host, o, result, true, &ctx->diag);
     if (!m->kernel) { // types that are written out in the op: as they are
         if (before == 0) diag_clear(&ctx->diag);
         m->as_f64 = false;
-        m->kernel = script_meaning(c->kernel, c->arena, &ctx->library, &ctx->target, o, result,
-                                   false, &ctx->diag);
+        m->kernel = script_meaning(c->kernel, c->arena, &ctx->library, &ctx->host, o, result, false,
+                                   &ctx->diag);
     }
     if (!m->kernel) return HEALD_DIAGNOSTIC;
     m->at = NEW_ARRAY(c->arena, void *, m->kernel->params.n);
@@ -304,7 +305,7 @@ static ScriptKernel *instantiate_both(KernelJob *j, const Node *decl)
     heald_context *c = j->context;
     ScriptKernel *k = kernel_instantiate(j, decl, j->arena);
     if (!k || !k->op) return k;
-    return script_meaning(k, j->arena, &c->library, &c->target, &j->options, 0, false, &c->diag)
+    return script_meaning(k, j->arena, &c->library, &c->host, &j->options, 0, false, &c->diag)
                ? k
                : NULL;
 }
@@ -362,8 +363,23 @@ static bool has_optional(const Node *decl)
     return false;
 }
 
+// A misspelt op would be no measure, silently.
+static void warn_of_unknown_op(KernelJob *j, const Node *decl)
+{
+    const Node *clauses = decl->kind == N_KERNEL ? decl->kid[KID_KERNEL_clauses] : NULL;
+    for (uint32_t i = 0; clauses && i < clauses->nkid; i++) {
+        const Node *c = clauses->kid[i], *args = c->kid[KID_CLAUSE_args];
+        for (uint32_t k = 0; !strcmp(c->u.sym, "implements") && k < args->nkid; k++) {
+            Sym op = args->kid[k]->u.sym;
+            if (!map_has(&j->context->library.ops, op))
+                cli_warning(j->cli, "%s implements '%s', which is no op", decl->u.sym, op);
+        }
+    }
+}
+
 static heald_status check_kernel(KernelJob *j, const Node *decl, Counts *all)
 {
+    warn_of_unknown_op(j, decl);
     bool given = j->options.shape.n > 0;
     const CheckCase *cases = given ? given_cases : check_cases;
     int ncase = given ? (int)COUNT(given_cases) : (int)COUNT(check_cases);

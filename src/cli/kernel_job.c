@@ -100,7 +100,9 @@ int kernel_command(Cli *c, bool single, const ScriptExtents *extents, KernelBody
 ScriptKernel *kernel_instantiate(KernelJob *j, const Node *decl, Arena *a)
 {
     heald_context *c = j->context;
-    return script_instantiate(a, &c->library, &c->target, decl, &j->options, &c->diag);
+    // an op goes through the processor's `copy`
+    const Target *t = decl->kind == N_OP ? &c->host : &c->target;
+    return script_instantiate(a, &c->library, t, decl, &j->options, &c->diag);
 }
 
 heald_status kernel_compile(KernelJob *j, const ScriptKernel *k, Arena *a, BuiltKernel **out)
@@ -208,7 +210,7 @@ static heald_status pack_inputs(KernelJob *j, const ScriptKernel *k, KernelData 
     heald_status s = HEALD_OK;
     for (int i = k->ninput; !s && i < k->nparam && k->param[i].pack; i++) {
         const ScriptParam *p = &k->param[i];
-        Kernel *pack = script_packing(k, i, j->arena, &c->library, &c->target, &c->diag);
+        Kernel *pack = script_packing(k, i, j->arena, &c->library, &c->host, &c->diag);
         if (!pack) return HEALD_DIAGNOSTIC;
         void *const data[] = {d->at[p->packed_from], d->at[i]};
         s = compute(j, pack, p->pack->op->u.sym, data, d->nelem[i]);

@@ -87,12 +87,16 @@ try "kernels of the library" 0 kernel check lib/kernels/copy.hd
 printf 'op twice_each(x: F[s...]) -> (y: F[s...], z: F[s...]) { y[i...] = x[i...] + x[i...]; z[i...] = exp(x[i...]); }\n' >"$work/op.hd"
 try "an op without a kernel" 0 kernel check "$work/op.hd"
 out "each of its results is checked" '^twice_each \(s = 3x3, result z\): passed$'
+try "an op where the target is a GPU" 0 kernel check "$work/op.hd" --target interp:sm_80
 printf 'op last(x: F[s...]) -> (y: F[s...]) { y[i...] = x[i..., 0]; }\n' >"$work/op.hd"
 try "an op that reads one axis too many" 2 kernel check "$work/op.hd"
 err "it has a place" 'op\.hd:1:[0-9]+: error: '
 [ "$(grep -c 'a case skipped' "$work/out")" -lt 10 ]
 verdict $? "a reason is given once for cases that share it"
 printf 'fn f(x) = x;\n' >"$work/op.hd"
+printf 'op twice_of(x: F[n]) -> (y: F[n]) { y[i] = 2 * x[i]; }\nkernel twice_flat(x: F[n]) -> (y: F[n]) implements twice_of, thrice_of on cuda {\n    launch grid(ceil(n, 32)) block(32);\n    let i = block.x * 32 + thread;\n    y[i] = 2 * (x[i] else 0);\n}\n' >"$work/gpu.hd"
+try "a GPU's kernel is compared with its op" 0 kernel check "$work/gpu.hd" --target interp:sm_80
+err "an op that is not there is told" "twice_flat implements .thrice_of., which is no op"
 try "nothing to check" 0 kernel check "$work/op.hd"
 err "it is told" 'no kernel, and no op'
 
