@@ -14,14 +14,29 @@ bool cli_color(int file)
     return isatty(file) && !(no && *no) && !(term && !strcmp(term, "dumb"));
 }
 
+static char *printable(Arena *a, const char *text, const char *allowed)
+{
+    char *out = arena_strdup(a, text);
+    for (char *s = out; *s; s++)
+        if (((unsigned char)*s < ' ' && !strchr(allowed, *s)) || *s == 0x7f) *s = '?';
+    return out;
+}
+
+const char *cli_printable(Cli *c, const char *text)
+{
+    return printable(&c->arena, text, "");
+}
+
 static void say(Cli *c, const char *kind, const char *color, const char *fmt, va_list ap)
 {
     progress_clear(c);
     fflush(stdout);
     bool colored = cli_color(STDERR_FILENO);
-    fprintf(stderr, "heald: %s%s:%s ", colored ? color : "", kind, colored ? "\033[0m" : "");
-    vfprintf(stderr, fmt, ap);
-    fputc('\n', stderr);
+    Buf b;
+    buf_init(&b, &c->arena);
+    buf_vprintf(&b, fmt, ap);
+    fprintf(stderr, "heald: %s%s:%s %s\n", colored ? color : "", kind, colored ? "\033[0m" : "",
+            printable(&c->arena, buf_text(&b), "\n\t"));
 }
 
 int cli_error(Cli *c, const char *fmt, ...)
@@ -68,7 +83,7 @@ int cli_context_error(Cli *c)
     }
     progress_clear(c);
     fflush(stdout);
-    fprintf(stderr, "%s\n", text);
+    fprintf(stderr, "%s\n", printable(&c->arena, text, "\n\t"));
     return EXIT_ERROR;
 }
 

@@ -24,6 +24,9 @@ typedef struct Cli {
 } Cli;
 
 // "heald: error: ..." and always EXIT_ERROR.
+// The text with '?' for control characters: names in models may hold any, and terminals obey them.
+const char *cli_printable(Cli *c, const char *text);
+
 int cli_error(Cli *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void cli_warning(Cli *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 // More about what is done, for --verbose.

@@ -2,6 +2,7 @@
 // heald check: a model's test data against what it computes.
 #include "api/suite.h"
 #include "api/test_data.h"
+#include "base/os.h"
 #include "cli/model_job.h"
 #include "judge/compare.h"
 #include "runtime/tensor.h"
@@ -33,7 +34,7 @@ static bool check_output(ModelJob *j, int i, const HostTensor *want, const Limit
 {
     Cli *c = j->cli;
     const heald_tensor *got = j->output[i];
-    const char *name = heald_model_output(j->model, i)->name;
+    const char *name = cli_printable(c, heald_model_output(j->model, i)->name);
     bool same = got->dtype == want->dtype && got->rank == want->rank &&
                 !memcmp(got->dims, want->dims, (size_t)got->rank * sizeof *got->dims);
     if (!same) {
@@ -84,6 +85,7 @@ static int check_set(ModelJob *j, const char *dir, const Limits *limits)
 {
     Cli *c = j->cli;
     TestData data;
+    if (!path_is_dir(dir)) return cli_error(c, "%s is no folder", dir);
     const char *why = test_data_read(&c->arena, dir, &data);
     if (why) return cli_error(c, "%s", why);
     int status = give_inputs(j, dir, &data);
@@ -155,6 +157,11 @@ static heald_status suite_body(heald_context *x, Arena *a, void *user)
         suite_run(x, a, c->options.all[OPT_SUITE].n, c->options.all[OPT_SUITE].at, &o, &cases);
     progress_clear(c);
     if (s) return s;
+    if (cases.n == 0) {
+        const char *of = o.only ? arena_printf(a, " whose name contains '%s'", o.only) : "";
+        return error_set(&x->error, HEALD_NOT_FOUND,
+                         "there is no case%s: a folder with model.onnx and test_data_set_*", of);
+    }
     Buf out;
     buf_init(&out, a);
     suite_report(&cases, !cli_has(c, OPT_QUIET), &out);

@@ -8,21 +8,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_RUNS = 100000 };
+enum { MAX_RUNS = 100000, MAX_NAME = 200 };
 
-static const char *file_name(Arena *a, const char *output)
+static const char *plain_name(Arena *a, const char *output)
 {
-    char *name = arena_strdup(a, *output ? output : "output");
+    char *name = arena_strndup(a, *output ? output : "output", MAX_NAME);
     for (char *s = name; *s; s++)
-        if (*s == '/' || *s == ':' || *s == '\\') *s = '_';
+        if (strchr("/:\\", *s) || (unsigned char)*s < ' ' || *s == 0x7f) *s = '_';
     return name;
+}
+
+// A name without what file systems and terminals mind, of its own among the outputs.
+static const char *file_name(ModelJob *j, int i)
+{
+    Arena *a = &j->cli->arena;
+    const char *name = plain_name(a, heald_model_output(j->model, i)->name);
+    int before = 0;
+    for (int k = 0; k < i; k++)
+        before += !strcmp(name, plain_name(a, heald_model_output(j->model, k)->name));
+    return before ? arena_printf(a, "%s.%d", name, before + 1) : name;
 }
 
 static int write_output(ModelJob *j, int i, const char *dir)
 {
     Cli *c = j->cli;
-    const char *name = file_name(&c->arena, heald_model_output(j->model, i)->name);
-    const char *base = path_join(&c->arena, dir, name);
+    const char *base = path_join(&c->arena, dir, file_name(j, i));
     const char *npy = arena_printf(&c->arena, "%s.npy", base);
     if (heald_tensor_write_npy(c->context, npy, j->output[i])) return cli_context_error(c);
     printf(" %s", npy);
@@ -52,10 +62,10 @@ static int print_results(ModelJob *j)
     const char *why = dir ? dir_make(&c->arena, dir) : NULL;
     if (why) return cli_error(c, "%s", why);
     for (int i = 0; i < j->ninput; i++)
-        printf("input   %s: %s  %s\n", heald_model_input(j->model, i)->name,
+        printf("input   %s: %s  %s\n", cli_printable(c, heald_model_input(j->model, i)->name),
                tensor_text(&c->arena, j->input[i]), j->source[i] ? j->source[i] : "random");
     for (int i = 0; i < j->noutput; i++) {
-        printf("output  %s: %s ", heald_model_output(j->model, i)->name,
+        printf("output  %s: %s ", cli_printable(c, heald_model_output(j->model, i)->name),
                tensor_text(&c->arena, j->output[i]));
         int status = EXIT_DONE;
         if (dir) status = write_output(j, i, dir);

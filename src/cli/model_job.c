@@ -142,6 +142,44 @@ static int take_random(ModelJob *j, int i, const ScriptOptions *o, Interner *nam
     return EXIT_DONE;
 }
 
+static bool lists(const char *const *names, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (!strcmp(names[i], name)) return true;
+    return false;
+}
+
+// Every name of --shape must be one of the axes that the model leaves open.
+static bool shape_names_known(ModelJob *j, const ScriptOptions *o)
+{
+    Arena *a = &j->cli->arena;
+    VEC(const char *) open = {0};
+    Buf text;
+    buf_init(&text, a);
+    for (int i = 0; i < j->ninput; i++) {
+        const heald_value_info *v = heald_model_input(j->model, i);
+        for (int k = 0; k < v->rank; k++) {
+            const char *name = v->dims[k] < 0 ? v->dim_names[k] : NULL;
+            if (!name || lists(open.at, open.n, name)) continue;
+            buf_printf(&text, "%s%s", open.n ? ", " : "", name);
+            VEC_PUSH(a, &open, name);
+        }
+    }
+    for (int i = 0; i < o->shape.n; i++) {
+        const char *name = o->shape.entry[i].key;
+        const Value *v = o->shape.entry[i].value;
+        if (!lists(open.at, open.n, name)) {
+            cli_error(j->cli, "%s has no open dimension '%s'; those it has: %s", j->path, name,
+                      open.n ? buf_text(&text) : "none");
+            return false;
+        }
+        if (v->kind == V_INT) continue;
+        cli_error(j->cli, "--shape: '%s' is one dimension, and needs one extent", name);
+        return false;
+    }
+    return true;
+}
+
 int model_take_inputs(ModelJob *j)
 {
     Cli *c = j->cli;
@@ -153,6 +191,7 @@ int model_take_inputs(ModelJob *j)
         const char *why = script_parse_shape(&o, &c->arena, names, c->options.all[OPT_SHAPE].at[i]);
         if (why) return cli_error(c, "--shape: %s", why);
     }
+    if (!shape_names_known(j, &o)) return EXIT_ERROR;
     for (int i = 0; i < c->options.all[OPT_INPUT].n; i++)
         if (take_file(j, c->options.all[OPT_INPUT].at[i])) return EXIT_ERROR;
     Random r = {(uint64_t)seed};

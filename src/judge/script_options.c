@@ -48,8 +48,10 @@ const char *script_parse_shape(ScriptOptions *o, Arena *a, Interner *names, cons
         Value *v = NEW(a, Value);
         if (!equals || equals == s ||
             !parse_extents(a, equals + 1, n - (size_t)(equals + 1 - s), v)) {
-            return arena_printf(a, "'%.*s' is not of the form NAME=EXTENT or NAME=EXTENTxEXTENT",
-                                (int)n, s);
+            return arena_printf(a,
+                                "'%.*s' is not of the form NAME=EXTENT or NAME=EXTENTxEXTENT, "
+                                "with extents below 2^%d",
+                                (int)n, s, SCRIPT_EXTENT_LOG2);
         }
         map_put(a, &o->shape, intern_n(names, s, (size_t)(equals - s)), v);
         s += n + (s[n] == ',');

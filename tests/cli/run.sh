@@ -90,4 +90,17 @@ verdict $? "each has a file of its name"
 printf 'graph g(x: f32[2]) -> (y, y) { y = relu(x); }\n' >"$work/twice.hd"
 try "a result twice" 2 run "$work/twice.hd"
 err "it is told" "two results are called 'y'"
+printf 'rule r { rellu(x) => x }\ngraph g(x: f32[2]) -> (y) { y = relu(x); }\n' >"$work/rule.hd"
+try "a rule about no op" 2 run "$work/rule.hd"
+err "it is told where" "rule\.hd:1:10: error: the rule 'r' looks for 'rellu', which is no op"
+try "a dimension that is not there" 2 run "$work/relu.hd" --shape m=3
+err "those that are there are told" "no open dimension 'm'; those it has: n"
+try "a pack for one dimension" 2 run "$work/relu.hd" --shape n=3x4
+err "it is told" "'n' is one dimension"
+try "an extent that is too large" 2 run "$work/relu.hd" --shape n=99999999999
+err "the limit is told" 'below 2\^31'
+try "check with a folder that is not there" 2 check $mnist "$work/nowhere"
+err "it is named" 'nowhere is no folder'
+try "a suite without such a case" 2 check --suite "$work/suite" --only nothing_like_it
+err "it is told" 'there is no case'
 finish
