@@ -41,6 +41,8 @@ def candidates(kind, shape):
         if m <= 16:
             out += [("matmul_skinny", f"team={t};reads={r};split={s}")
                     for t in (8, 16) for r in (4, 8) for s in (2, 4, 8)]
+            out += [("matmul_tf32x3", f"tile=(16, {n}, 16, 16);bk={d};stages=4;split={s}")
+                    for n in (32, 64) for d in (32, 64) for s in (2, 4, 8)]
             return out
         tiles = [(128, 128), (64, 128), (64, 64), (32, 64), (32, 32)]
         tiles = tiles[:3] if m >= 2048 else tiles[1:]

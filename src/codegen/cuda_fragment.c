@@ -10,16 +10,17 @@ static void element(Emit *e, Node *ref, int at, bool packed)
 {
     Node *index = REST(ref)[0];
     Node *lo = KID(index, SPAN, lo);
-    const char *type = packed ? "uint32_t" : emit_storage_type(ref->u.buf->type);
-    buf_printf(e->out, "*(%s *)&", type);
+    bool bits = packed && ref->u.buf->type == DT_F32, pairs = packed && !bits;
+    buf_puts(e->out, bits ? "__float_as_uint(" : pairs ? "*(uint32_t *)&" : "");
     emit_buffer_name(e, ref->u.buf);
     buf_putc(e->out, '[');
-    if (lo->kind == N_INT) buf_printf(e->out, "%lld", (long long)lo->u.i + at);
-    else {
+    if (lo->kind == N_INT) {
+        buf_printf(e->out, "%lld", (long long)lo->u.i + at);
+    } else {
         emit_scalar(e, lo);
         buf_printf(e->out, " + %d", at);
     }
-    buf_putc(e->out, ']');
+    buf_puts(e->out, bits ? "])" : "]");
 }
 
 static void operands(Emit *e, Node *ref, const char *constraint, int n, int pack, bool packed)
