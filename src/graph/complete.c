@@ -14,20 +14,20 @@ typedef struct Ignorable {
 
 static const Ignorable ignorable[] = {
     // attribute             value
-    {"kernel_shape",         ANY}, // of a convolution: the weight's
-    {"storage_order",        0},
-    {"broadcast",            ANY}, // before opset 7; where it matters it is declared
+    {"kernel_shape", ANY}, // of a convolution: the weight's
+    {"storage_order", 0},
+    {"broadcast", ANY},            // before opset 7; where it matters it is declared
     {"noop_with_empty_axes", ANY}, // see complete_axes
-    {"saturate",             1},
-    {"is_test",              1},
-    {"spatial",              1},
-    {"training_mode",        0},
-    {"momentum",             ANY}, // of training
-    {"consumed_inputs",      ANY}, // opset 1: hints for memory
-    {"seed",                 ANY},
-    {"output_height",        ANY},
-    {"stash_type",           1},
-    {"value_type",           ANY}, // beside a tensor: its element type
+    {"saturate", 1},
+    {"is_test", 1},
+    {"spatial", 1},
+    {"training_mode", 0},
+    {"momentum", ANY},        // of training
+    {"consumed_inputs", ANY}, // opset 1: hints for memory
+    {"seed", ANY},
+    {"output_height", ANY},
+    {"stash_type", 1},
+    {"value_type", ANY}, // beside a tensor: its element type
 };
 
 static const Value *attr(const Map *attrs, const Library *l, const char *name)
@@ -41,6 +41,16 @@ static int64_t element(const Value *v, int i, int64_t absent)
     if (!v) return absent;
     if (v->kind == V_INT) return v->u.i;
     return v->kind == V_TUPLE && i < v->u.tuple.n ? v->u.tuple.at[i].u.i : absent;
+}
+
+// (ceil(size / stride) - 1) * stride + wide - size, which does not depend on a size that is open
+// where the stride is 1.
+static Node *same_total(Arena *a, const Value *size, int64_t stride, int64_t wide)
+{
+    Node *n = size->kind == V_INT ? node_i64(a, size->u.i) : size->u.expr, *s = node_i64(a, stride);
+    Node *up = node_binary(a, N_DIV, node_binary(a, N_ADD, n, node_i64(a, stride - 1)), s);
+    Node *used = node_binary(a, N_MUL, node_binary(a, N_SUB, up, node_i64(a, 1)), s);
+    return node_binary(a, N_SUB, node_binary(a, N_ADD, used, node_i64(a, wide)), n);
 }
 
 // ONNX, auto_pad of Conv and the pools: SAME_UPPER makes output = ceil(input / stride), the odd
@@ -60,15 +70,17 @@ static bool same_pads(Arena *a, const Library *l, const GraphNode *n, GraphValue
     }
     *out = value_tuple(a, 2 * rank, NULL);
     for (int i = 0; i < rank; i++) {
-        int64_t size = x->dims[i + 2].u.i, stride = max_i64(element(strides, i, 1), 1);
+        int64_t stride = max_i64(element(strides, i, 1), 1);
         int64_t kernel = k ? element(k, i, 1) : w->dims[i + 2].u.i;
         int64_t wide = (kernel - 1) * element(dilations, i, 1) + 1;
-        int64_t total = transposed ? wide - stride
-                                   : (ceil_div_i64(size, stride) - 1) * stride + wide - size;
-        total = max_i64(total, 0);
-        int64_t less = total / 2, more = total - less;
-        out->u.tuple.at[i] = value_int(lower ? more : less);
-        out->u.tuple.at[rank + i] = value_int(lower ? less : more);
+        Node *total =
+            transposed ? node_i64(a, wide - stride) : same_total(a, &x->dims[i + 2], stride, wide);
+        total = node_binary(a, N_MAX, total, node_i64(a, 0));
+        Node *less = node_binary(a, N_DIV, total, node_i64(a, 2));
+        Value first = size_value(a, value_expr(lower ? node_binary(a, N_SUB, total, less) : less));
+        Value last = size_value(a, value_expr(lower ? less : node_binary(a, N_SUB, total, less)));
+        out->u.tuple.at[i] = first;
+        out->u.tuple.at[rank + i] = last;
     }
     return true;
 }

@@ -15,7 +15,7 @@ static GraphValue *value_at(Specialiser *s, GraphValue *v)
 
 static bool must_know(Specialiser *s, const GraphNode *n, GraphValue *v, const char *what)
 {
-    if (v->data) return true;
+    if (specialise_known(s, n, v)) return true;
     VEC_PUSH(s->scratch, &s->unknown, v);
     diag_error(s->diag, 0, "%s ('%s') must be known when the model is compiled", what, v->name);
     return node_fails(n, s->diag);
@@ -135,6 +135,7 @@ static bool conditional(Specialiser *s, const GraphNode *n)
     GraphValue *cond = value_at(s, n->input[0]);
     if (!cond || cond->type != DT_BOOL || graph_value_nelem(cond) != 1)
         return bad_node(s, n, "needs one truth value");
+    specialise_known(s, n, cond);
     for (int i = 0; i < n->noutput; i++) {
         if (!n->output[i]) continue;
         GraphValue *yes = value_at(s, n->input[1 + i]);
@@ -216,9 +217,12 @@ static bool run_scan(Specialiser *s, const GraphNode *n, const Scan *c, GraphVal
         int64_t axis = c->in_axis[k] < 0 ? c->in_axis[k] + in[k]->rank : c->in_axis[k];
         if (axis < 0 || axis >= in[k]->rank)
             return bad_node(s, n, "reads along an axis that is none");
-        if (count >= 0 && in[k]->dims[axis].u.i != count)
+        int64_t length;
+        if (!specialise_size(s, n, in[k]->dims[axis], &length))
+            return bad_node(s, n, "reads along a dimension that is open");
+        if (count >= 0 && length != count)
             return bad_node(s, n, "reads inputs of different lengths");
-        count = in[k]->dims[axis].u.i;
+        count = length;
     }
     GraphValue **output = NEW_ARRAY(s->scratch, GraphValue *, c->nstate + c->nout);
     for (int64_t i = 0; i < count; i++) {

@@ -70,8 +70,14 @@ static bool same_dims(const GraphValue *a, const GraphValue *b)
 {
     if (a->rank != b->rank) return false;
     for (int i = 0; i < a->rank; i++)
-        if (a->dims[i].u.i != b->dims[i].u.i) return false;
+        if (!value_equal(&a->dims[i], &b->dims[i])) return false;
     return true;
+}
+
+static bool same_size(const Fuser *f, const GraphValue *a, const GraphValue *b)
+{
+    Value n = graph_value_size(f->arena, a), m = graph_value_size(f->arena, b);
+    return value_equal(&n, &m);
 }
 
 static bool in_group(const Fuser *f, const Group *p, const GraphValue *v)
@@ -126,7 +132,7 @@ static const char *refuse_epilogue(Fuser *f, Group *p, GraphNode *r)
     if (f->group_of[r->id]) return "is in another group";
     if (!y) return "has several results";
     if (r->op->class != OPCLASS_POINTWISE) return "is not pointwise";
-    if (graph_value_nelem(y) != graph_value_nelem(hole)) return "changes the number of elements";
+    if (!same_size(f, y, hole)) return "changes the number of elements";
     int evaluations = 1;
     for (int i = 0; i < r->ninput; i++) {
         GraphValue *v = r->input[i];

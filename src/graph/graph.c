@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Making and printing graphs.
-#include "graph/graph.h"
+#include "graph/private.h"
+
+#include "ir/size.h"
 
 #include <string.h>
 
@@ -23,7 +25,7 @@ GraphValue *graph_value(Graph *g, const char *name, DType type, int rank, const 
     v->type = type;
     v->rank = rank;
     v->dims = NEW_ARRAY(g->arena, Value, max_i64(rank, 0));
-    if (rank > 0) memcpy(v->dims, dims, (size_t)rank * sizeof *dims);
+    for (int i = 0; i < rank; i++) v->dims[i] = size_value(g->arena, dims[i]);
     VEC_PUSH(g->arena, &g->values, v);
     return v;
 }
@@ -81,12 +83,72 @@ void graph_output(Graph *g, GraphValue *v)
     VEC_PUSH(g->arena, &g->outputs, v);
 }
 
+Value size_value(Arena *a, Value v)
+{
+    if (v.kind == V_TUPLE) {
+        Value t = value_tuple(a, v.u.tuple.n, NULL);
+        for (int i = 0; i < v.u.tuple.n; i++) t.u.tuple.at[i] = size_value(a, v.u.tuple.at[i]);
+        return t;
+    }
+    if (v.kind != V_EXPR || !size_is(v.u.expr)) return v;
+    return value_expr(size_copy(a, size_simplify(a, v.u.expr)));
+}
+
+bool size_is_one(const Value *v)
+{
+    return v->kind == V_INT && v->u.i == 1;
+}
+
+bool graph_value_static(const GraphValue *v)
+{
+    for (int i = 0; i < v->rank; i++)
+        if (v->dims[i].kind != V_INT) return false;
+    return true;
+}
+
 void graph_value_dims(const GraphValue *v, int64_t *dims)
 {
     for (int i = 0; i < v->rank; i++) {
-        ASSERT(v->dims[i].kind == V_INT);
         dims[i] = v->dims[i].u.i;
+        if (v->dims[i].kind == V_INT) continue;
+        ASSERT(v->dims[i].kind == V_EXPR);
+        if (!size_hint(v->dims[i].u.expr, &dims[i])) dims[i] = 1;
     }
+}
+
+Value graph_value_size(Arena *a, const GraphValue *v)
+{
+    Node *n = node_i64(a, 1);
+    for (int i = 0; i < v->rank; i++) {
+        const Value *d = &v->dims[i];
+        n = node_binary(a, N_MUL, n, d->kind == V_INT ? node_i64(a, d->u.i) : d->u.expr);
+    }
+    return size_value(a, value_expr(n));
+}
+
+const GraphRequirement *graph_broken_requirement(const Graph *g)
+{
+    for (int i = 0; i < g->requirements.n; i++) {
+        int64_t holds;
+        if (!size_hint(g->requirements.at[i].cond, &holds) || !holds) return &g->requirements.at[i];
+    }
+    return NULL;
+}
+
+bool graph_require(Graph *g, const Node *cond, const char *message, const GraphNode *n, Diag *d)
+{
+    Value c = size_value(g->arena, (Value){.kind = V_EXPR, .u.expr = (Node *)cond});
+    if (c.kind == V_BOOL && c.u.i) return true;
+    if (c.kind == V_BOOL) {
+        diag_error(d, 0, "%s", message);
+        return false;
+    }
+    for (int i = 0; i < g->requirements.n; i++)
+        if (node_equal(g->requirements.at[i].cond, c.u.expr)) return true;
+    GraphRequirement r = {
+        c.u.expr, arena_printf(g->arena, "node '%s' (%s): %s", n->name, n->origin, message)};
+    VEC_PUSH(g->arena, &g->requirements, r);
+    return true;
 }
 
 int64_t graph_value_nelem(const GraphValue *v)

@@ -17,8 +17,12 @@ typedef struct GraphValue {
     const char *name; // the model's; never NULL
     DType type;       // DT_NONE: not known yet
     int rank;         // -1: not known yet
-    Value *dims; // (rank) V_INT; before specialisation also V_STR, a named dimension, or V_NONE
-    const void *data; // of a constant, row-major, borrowed; NULL: none
+    // (rank) V_INT; before specialisation also V_STR, a named dimension, or V_NONE; after it also
+    // V_EXPR, a size in normal form over Graph.dims
+    Value *dims;
+    const void *data; // of a constant, row-major, borrowed; NULL: none. Its dims are known
+    // Of a small tensor, row-major: elements that are known or sizes; V_NONE: not. NULL: none is
+    const Value *elements;
     GraphNode *producer;
     int output; // which of the producer's
     GraphNodes readers;
@@ -64,6 +68,20 @@ struct GraphNode {
     GraphValue **output; // NULL: not wanted
 };
 
+// A dimension that the model leaves open: extents of inputs along an axis, of which this is the
+// first.
+typedef struct GraphDim {
+    const char *name;
+    int input, axis;
+    Var *var; // VAR_DIM; its hint is the value at hand when the graph was specialised
+} GraphDim;
+
+// What the graph takes for granted of its dimensions.
+typedef struct GraphRequirement {
+    Node *cond;
+    const char *message; // names node and operator
+} GraphRequirement;
+
 typedef struct Graph {
     Arena *arena;
     OpTable *ops;
@@ -73,6 +91,8 @@ typedef struct Graph {
     GraphValues values;
     GraphNodes nodes; // producers before readers
     GraphValues inputs, outputs;
+    VEC(GraphDim) dims; // after specialisation: what is open
+    VEC(GraphRequirement) requirements;
 } Graph;
 
 // Making a graph. Names are copied.
@@ -92,9 +112,15 @@ void graph_output(Graph *g, GraphValue *v);
 Graph *graph_from_text(Arena *a, const Library *l, OpTable *ops, const Target *t, const Node *decl,
                        Diag *d);
 
-int64_t graph_value_nelem(const GraphValue *v); // of a specialised graph
+// Of a specialised graph; where a dimension is open, for the value at hand.
+int64_t graph_value_nelem(const GraphValue *v);
 int64_t graph_value_bytes(const GraphValue *v);
 void graph_value_dims(const GraphValue *v, int64_t *dims);
+bool graph_value_static(const GraphValue *v); // no extent is open
+// The first requirement that the values at hand do not fulfil; NULL: none.
+const GraphRequirement *graph_broken_requirement(const Graph *g);
+
+enum { GRAPH_MAX_EXTENT = INT32_MAX }; // of an open dimension
 
 // The graph for these input shapes: every op chosen and checked, shapes inferred, what is constant
 // folded, identities and what nobody reads gone. dims[i]: (rank) of input i. With data[i] not NULL
@@ -104,6 +130,8 @@ typedef struct Specialisation {
     const int *rank;
     const void *const *data; // or NULL
     int64_t fold_limit;      // elements of a folded result; 0: 4 Mi
+    // Dimensions that the model leaves open stay open; `dims` has values at hand, at least 1.
+    bool dynamic;
     bool *wanted; // or NULL. After a failure: set for the inputs whose elements would have
                   // to be known
 } Specialisation;

@@ -15,6 +15,7 @@ typedef struct Lower {
     Arena *arena; // of the kernel
     Diag *diag;
     Instance *in;
+    KernelDims sizes;
     Tensor **tensor;    // by value id
     Value **dims;       // by value id, collapsed; NULL: as they are
     int rank;           // of collapsed values
@@ -33,10 +34,16 @@ static bool all_collapse(const Group *p)
 }
 
 // The extent of v along axis `axis` of a shape of `rank` axes that it is broadcast to.
-static int64_t extent_at(const GraphValue *v, int rank, int axis)
+static Value extent_at(const GraphValue *v, int rank, int axis)
 {
     int k = axis - (rank - v->rank);
-    return k < 0 ? 1 : v->dims[k].u.i;
+    return k < 0 ? value_int(1) : v->dims[k];
+}
+
+static bool is_one_at(const GraphValue *v, int rank, int axis)
+{
+    Value d = extent_at(v, rank, axis);
+    return size_is_one(&d);
 }
 
 static bool is_scalar_param(const GraphNode *n, int input)
@@ -57,35 +64,52 @@ static bool stays_scalar(const Group *p, const GraphValue *v)
     return false;
 }
 
+// Whether every value is along every axis either whole or broadcast, and known to be.
+static bool is_regular(const Group *p, const GraphValue *hole)
+{
+    for (int i = 0; i < p->outputs.n; i++) {
+        const GraphValue *v = p->outputs.at[i];
+        if (v->rank != hole->rank) return false;
+        for (int k = 0; k < v->rank; k++)
+            if (!value_equal(&v->dims[k], &hole->dims[k])) return false;
+    }
+    for (int i = 0; i < p->inputs.n; i++)
+        for (int k = 0; k < hole->rank; k++) {
+            Value d = extent_at(p->inputs.at[i], hole->rank, k);
+            if (!size_is_one(&d) && !value_equal(&d, &hole->dims[k])) return false;
+        }
+    return true;
+}
+
+static Value times(Arena *a, Value x, Value y)
+{
+    Node *n = x.kind == V_INT ? node_i64(a, x.u.i) : x.u.expr;
+    Node *m = y.kind == V_INT ? node_i64(a, y.u.i) : y.u.expr;
+    return size_value(a, (Value){.kind = V_EXPR, .u.expr = node_binary(a, N_MUL, n, m)});
+}
+
 // Adjacent axes along which every value is either whole or broadcast become one, and axes of extent
 // 1 go.
 static void collapse(Lower *l)
 {
     const Group *p = l->group;
     const GraphValue *hole = p->anchor->output[0];
-    if (!all_collapse(p) || !hole || hole->rank < 2) return;
-    for (int i = 0; i < p->outputs.n; i++) {
-        const GraphValue *v = p->outputs.at[i];
-        if (v->rank != hole->rank) return;
-        for (int k = 0; k < v->rank; k++)
-            if (v->dims[k].u.i != hole->dims[k].u.i) return;
-    }
+    if (!all_collapse(p) || !hole || hole->rank < 2 || !is_regular(p, hole)) return;
     int rank = hole->rank, merged = 0, axis_of[GRAPH_MAX_RANK];
-    int64_t size[GRAPH_MAX_RANK] = {0};
+    Value size[GRAPH_MAX_RANK];
     int last = -1;
     for (int k = 0; k < rank; k++) {
         axis_of[k] = -1;
-        if (hole->dims[k].u.i == 1) continue;
+        if (size_is_one(&hole->dims[k])) continue;
         bool alike = last >= 0;
         for (int i = 0; alike && i < p->inputs.n; i++)
-            alike = (extent_at(p->inputs.at[i], rank, k) == 1) ==
-                    (extent_at(p->inputs.at[i], rank, last) == 1);
-        if (!alike) size[merged++] = 1;
-        size[merged - 1] *= hole->dims[k].u.i;
+            alike = is_one_at(p->inputs.at[i], rank, k) == is_one_at(p->inputs.at[i], rank, last);
+        if (!alike) size[merged++] = value_int(1);
+        size[merged - 1] = times(l->g->arena, size[merged - 1], hole->dims[k]);
         axis_of[k] = merged - 1;
         last = k;
     }
-    if (merged == 0) size[merged++] = 1;
+    if (merged == 0) size[merged++] = value_int(1);
     l->rank = merged;
     l->dims = NEW_ARRAY(l->arena, Value *, l->g->values.n);
     for (int i = 0; i < p->inputs.n + p->outputs.n + 1; i++) {
@@ -95,17 +119,18 @@ static void collapse(Lower *l)
         Value *d = NEW_ARRAY(l->arena, Value, merged);
         for (int k = 0; k < merged; k++) d[k] = value_int(1);
         for (int k = 0; k < rank; k++)
-            if (axis_of[k] >= 0 && extent_at(v, rank, k) != 1)
-                d[axis_of[k]] = value_int(size[axis_of[k]]);
+            if (axis_of[k] >= 0 && !is_one_at(v, rank, k)) d[axis_of[k]] = size[axis_of[k]];
         l->dims[v->id] = d;
     }
 }
 
-static int rank_of(const Lower *l, const GraphValue *v, const Value **dims)
+// dims: the kernel's.
+static int rank_of(Lower *l, const GraphValue *v, const Value **dims)
 {
     bool collapsed = l->dims && l->dims[v->id] && !(v->rank == 0 && stays_scalar(l->group, v));
-    *dims = collapsed ? l->dims[v->id] : v->dims;
-    return collapsed ? l->rank : v->rank;
+    int rank = collapsed ? l->rank : v->rank;
+    *dims = kernel_sizes(&l->sizes, rank, collapsed ? l->dims[v->id] : v->dims);
+    return rank;
 }
 
 // ---- tensors
@@ -152,14 +177,24 @@ static int args_of(Lower *l, const GraphNode *n, Value **args)
     return node_args(l->arena, n, tensor, *args);
 }
 
+// How the kernel computes the extents of v.
+static void note_extents(Lower *l, const GraphValue *v, const Tensor *t)
+{
+    bool collapsed = l->dims && l->dims[v->id];
+    const Value *dims = collapsed ? l->dims[v->id] : v->dims;
+    if (t->rank != (collapsed ? l->rank : v->rank)) return;
+    for (int k = 0; k < t->rank; k++) kernel_dims_note(&l->sizes, dims[k], t->dims[k]);
+}
+
 static OpInst *apply(Lower *l, const GraphNode *n)
 {
     Value *args;
     int narg = args_of(l, n, &args);
-    OpInst *op = op_apply(l->in, 0, n->op->decl, narg, args, &n->attrs);
+    OpInst *op = op_apply(l->in, 0, n->op->decl, narg, args, kernel_attrs(&l->sizes, &n->attrs));
     for (int i = 0; op && i < n->noutput; i++) {
         const GraphValue *v = n->output[i];
         if (!v) continue;
+        note_extents(l, v, op->results[i]);
         l->tensor[v->id] = op->results[i];
         op->results[i]->shared = v->is_output || v->readers.n > 1;
     }
@@ -199,6 +234,8 @@ static bool make_epilogue(Lower *l, const GraphValue *v, Epilogue *ep)
 static bool begin(Lower *l)
 {
     l->in = instance_new(l->arena, l->g->library, l->target, l->diag);
+    l->in->guess = true;
+    kernel_dims_init(&l->sizes, l->g, l->in);
     l->tensor = NEW_ARRAY(l->arena, Tensor *, l->g->values.n);
     make_leaves(l);
     for (int i = 0; i < l->group->prologue.n; i++)
@@ -250,8 +287,8 @@ static bool pack_constants(Lower *l, const Node *kernel, int narg, Value *args)
     const GraphNode *n = l->group->anchor;
     Preference *list;
     int count;
-    if (!kernel_preferences(l->in, kernel, narg, args, &n->attrs, NULL, &list, &count))
-        return false;
+    const Map *attrs = kernel_attrs(&l->sizes, &n->attrs);
+    if (!kernel_preferences(l->in, kernel, narg, args, attrs, NULL, &list, &count)) return false;
     for (int i = 0; i < count; i++) {
         GraphValue *v = list[i].param < n->ninput ? n->input[list[i].param] : NULL;
         if (!v || !v->data || args[list[i].param].kind != V_TENSOR) continue;
@@ -271,6 +308,16 @@ static bool pack_constants(Lower *l, const Node *kernel, int narg, Value *args)
 
 // ---- the three ways to compute an anchor
 
+// What the anchor's results are as the op says it.
+static bool note_results(Lower *l, int narg, const Value *args, const Map *attrs)
+{
+    const GraphNode *n = l->group->anchor;
+    OpInst *op = op_apply(l->in, 0, n->op->decl, narg, args, attrs);
+    for (int i = 0; op && i < n->noutput; i++)
+        if (n->output[i]) note_extents(l, n->output[i], op->results[i]);
+    return op != NULL;
+}
+
 static bool by_template(Lower *l, const Node *kernel)
 {
     const GraphNode *n = l->group->anchor;
@@ -278,6 +325,8 @@ static bool by_template(Lower *l, const Node *kernel)
     if (!begin(l)) return false;
     int narg = args_of(l, n, &args);
     if (l->target->kind == TARGET_CPU && !pack_constants(l, kernel, narg, args)) return false;
+    const Map *attrs = kernel_attrs(&l->sizes, &n->attrs);
+    if (l->sizes.dims.n && !note_results(l, narg, args, attrs)) return false;
     Epilogue *ep = NEW_ARRAY(l->arena, Epilogue, n->noutput);
     if (n->noutput == 1) {
         if (!make_epilogue(l, n->output[0], &ep[0])) return false;
@@ -291,7 +340,8 @@ static bool by_template(Lower *l, const Node *kernel)
             ep[i].memory[0] = output_buffer(l, n->output[i], i);
         }
     }
-    return instance_kernel(l->in, kernel, narg, args, &n->attrs, ep, n->noutput, NULL);
+    l->in->guess = false; // another template may do without
+    return instance_kernel(l->in, kernel, narg, args, attrs, ep, n->noutput, NULL);
 }
 
 static bool by_meaning(Lower *l, int output)
@@ -318,6 +368,8 @@ static bool serially(Lower *l)
     Value *args;
     if (!begin(l)) return false;
     int narg = args_of(l, n, &args);
+    const Map *attrs = kernel_attrs(&l->sizes, &n->attrs);
+    if (l->sizes.dims.n && !note_results(l, narg, args, attrs)) return false;
     Buffer **memory = NEW_ARRAY(l->arena, Buffer *, n->noutput);
     for (int i = 0; i < n->noutput; i++) {
         if (!n->output[i]) {
@@ -326,7 +378,7 @@ static bool serially(Lower *l)
         }
         memory[i] = output_buffer(l, n->output[i], i);
     }
-    return instance_serial(l->in, n->op->decl, narg, args, &n->attrs, memory, n->noutput);
+    return instance_serial(l->in, n->op->decl, narg, args, attrs, memory, n->noutput);
 }
 
 // ---- a group
@@ -343,6 +395,7 @@ static void open_kernel(Lower *l, Arena *a)
 static void push_kernel(Lower *l, Arena *a, LoweredKernels *out)
 {
     LoweredKernel k = {.kernel = l->in->kernel, .arena = l->arena, .outputs = l->output};
+    k.dims = arena_copy(a, l->sizes.dims.at, (size_t)l->sizes.dims.n * sizeof *k.dims);
     VEC_PUSH(a, out, k);
 }
 

@@ -11,8 +11,9 @@
 typedef struct Launch {
     const Group *group;
     GraphValues outputs;
-    int build; // of the distinct kernels
-    bool done; // when the model was loaded
+    const Node **dims; // of its kernel
+    int build;         // of the distinct kernels
+    bool done;         // when the model was loaded
 } Launch;
 
 typedef struct Build {
@@ -78,7 +79,7 @@ static bool lower_group(Compiling *c, Lowering *l, Group *p, Diag *d)
         if (!lower_group(c, l, group_of_node(c->arena, k->node), d)) return false;
     }
     for (int k = 0; k < list.n; k++) {
-        Launch launch = {.group = p, .outputs = list.at[k].outputs};
+        Launch launch = {.group = p, .outputs = list.at[k].outputs, .dims = list.at[k].dims};
         const char *op = p->anchor->op->decl->u.sym;
         launch.build = distinct(c, &l->seen, l->texts, &list.at[k], op);
         VEC_PUSH(c->arena, &c->launches, launch);
@@ -188,6 +189,7 @@ static heald_status run_constant_launches(Compiling *c, Error *e)
         bool known = true;
         for (int k = 0; k < l->group->inputs.n; k++)
             known = known && known_data(c, l->group->inputs.at[k]);
+        known = known && c->builds.at[l->build].kernel->dims.n == 0;
         if (!known) continue;
         DeviceOptions one = {.nthread = 1, .pool = c->o->pool};
         if (!device)
@@ -201,11 +203,48 @@ static heald_status run_constant_launches(Compiling *c, Error *e)
 
 // ---- values of the plan
 
+// A size of the graph for the runtime.
+static ShapeExpr shape_of(Compiling *c, const Node *n)
+{
+    Kernel open = {.arena = c->arena}; // the graph's dimensions as those of a kernel
+    ShapeExpr out;
+    Diag quiet;
+    diag_init(&quiet, c->arena, c->g->library->sources);
+    for (int i = 0; i < c->g->dims.n; i++) VEC_PUSH(c->arena, &open.dims, c->g->dims.at[i].var);
+    bool ok = kernel_shape_expr(c->arena, &open, n, &out, &quiet);
+    ASSERT(ok); // sizes are such
+    return out;
+}
+
 static const ShapeExpr *shapes(Compiling *c, const GraphValue *v)
 {
     ShapeExpr *dims = NEW_ARRAY(c->arena, ShapeExpr, v->rank);
-    for (int i = 0; i < v->rank; i++) dims[i] = shape_const(c->arena, v->dims[i].u.i);
+    for (int i = 0; i < v->rank; i++) {
+        const Value *d = &v->dims[i];
+        dims[i] = d->kind == V_INT ? shape_const(c->arena, d->u.i) : shape_of(c, d->u.expr);
+    }
     return dims;
+}
+
+static void plan_dimensions(Compiling *c)
+{
+    const Graph *g = c->g;
+    Plan *p = c->model->plan;
+    for (int i = 0; i < g->dims.n; i++) {
+        const GraphDim *d = &g->dims.at[i];
+        plan_dim(p, d->name, d->input, d->axis);
+    }
+    for (int i = 0; i < g->dims.n; i++) {
+        const Var *v = g->dims.at[i].var;
+        ShapeExpr dim = shape_dim(c->arena, i);
+        ShapeExpr low = shape_op(c->arena, SHAPE_LE, shape_const(c->arena, v->lo), dim);
+        ShapeExpr high = shape_op(c->arena, SHAPE_LE, dim, shape_const(c->arena, v->hi));
+        plan_require(p, shape_op(c->arena, SHAPE_AND, low, high),
+                     arena_printf(c->arena, "%s is not from %lld to %lld", v->name,
+                                  (long long)v->lo, (long long)v->hi));
+    }
+    for (int i = 0; i < g->requirements.n; i++)
+        plan_require(p, shape_of(c, g->requirements.at[i].cond), g->requirements.at[i].message);
 }
 
 static bool is_view(const GraphNode *n)
@@ -286,7 +325,9 @@ static heald_status plan_steps(Compiling *c, Error *e)
             values[k] = c->value[v->id];
         }
         const RuntimeKernel *kernel = &c->builds.at[l->build].built->runtime;
-        plan_launch(p, l->group->anchor->name, kernel, values, NULL);
+        ShapeExpr *dims = NEW_ARRAY(c->arena, ShapeExpr, kernel->ndim);
+        for (int k = 0; k < kernel->ndim; k++) dims[k] = shape_of(c, l->dims[k]);
+        plan_launch(p, l->group->anchor->name, kernel, values, dims);
     }
     return HEALD_OK;
 }
@@ -297,6 +338,7 @@ static heald_status make_plan(Compiling *c, Error *e)
     Plan *p = c->model->plan = plan_new(c->arena);
     c->value = NEW_ARRAY(c->arena, int, g->values.n);
     for (int i = 0; i < g->values.n; i++) c->value[i] = -1;
+    plan_dimensions(c);
     for (int i = 0; i < g->inputs.n; i++) {
         const GraphValue *v = g->inputs.at[i];
         c->value[v->id] = plan_input(p, v->name, v->type, v->rank, shapes(c, v));

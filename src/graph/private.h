@@ -5,6 +5,21 @@
 
 #include "graph/model.h"
 
+// graph.c
+// V_EXPRs that are sizes in normal form, in arena `a`; the rest as it is.
+Value size_value(Arena *a, Value v);
+bool size_is_one(const Value *v);
+Value graph_value_size(Arena *a, const GraphValue *v); // how many elements
+// Another requirement, at a node; false with a diagnostic if it never holds.
+bool graph_require(Graph *g, const Node *cond, const char *message, const GraphNode *n, Diag *d);
+
+// elements.c: elements of the node's output that are known or sizes. `t` is that output as the
+// result of an op in `in`, on leaves that have theirs. A constant where all are known.
+void output_elements(Graph *g, Instance *in, Tensor *t, GraphValue *v);
+// Those of a value for a leaf, also of a small constant; NULL: none.
+const Value *value_elements(Arena *a, const GraphValue *v);
+Value constant_element(const GraphValue *v, int64_t i); // of a constant
+
 // complete.c: attributes that a model leaves to be worked out from shapes, such as auto_pad, and
 // those that say nothing here. attrs is changed. input: as the model gives them.
 bool attrs_complete(Arena *a, const Library *l, const Node *decl, const GraphNode *n,
@@ -35,12 +50,34 @@ bool node_fold_constant(Graph *g, GraphNode *n, const Target *t, int64_t limit);
 int group_templates(const Graph *g, const GraphNode *anchor, const Target *t, Arena *a,
                     const Node ***out);
 
+// kernel_dims.c: sizes of the graph as sizes of one kernel. The extents of what a kernel reads
+// become dimensions of its own, so that equal kernels are equal whatever the model calls their
+// dimensions.
+typedef struct KernelDims {
+    Graph *g;
+    Instance *in;
+    VEC(const Node *) dims; // what the kernel's dimensions are
+    struct {
+        VEC(const Node *) from;
+        VEC(Value) to;
+    } known;
+} KernelDims;
+void kernel_dims_init(KernelDims *k, Graph *g, Instance *in);
+// V_EXPRs over the graph's dimensions as such over the kernel's; extent: it is one, so not
+// negative.
+Value kernel_size(KernelDims *k, Value v, bool extent);
+const Value *kernel_sizes(KernelDims *k, int n, const Value *v);
+const Map *kernel_attrs(KernelDims *k, const Map *attrs);
+// In the kernel this size is computed as `to`.
+void kernel_dims_note(KernelDims *k, Value from, Value to);
+
 // lower.c: kernels of a group, one for each output where the anchor has several and no template
 // computes them together.
 typedef struct LoweredKernel {
     Kernel *kernel; // in an arena of its own
     Arena *arena;
     GraphValues outputs; // its parameters are the group's inputs, then these
+    const Node **dims;   // (kernel->dims) what they are, sizes of the graph
 } LoweredKernel;
 typedef VEC(LoweredKernel) LoweredKernels;
 // Constants that a template wants in another layout: a node whose output is that, made once for all

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rewriting by the library's rules: where a pattern matches and its condition holds, the nodes it removes
-// are replaced by the result's, again and again until no rule applies. A rule is read as the identity
-// that it states: a name stands for any value (the same one wherever it is written), a number for a
-// constant that equals it, an operator or call for a node of that op.
+// Rewriting by the library's rules: where a pattern matches and its condition holds, the nodes it
+// removes are replaced by the result's, again and again until no rule applies. A rule is read as
+// the identity that it states: a name stands for any value (the same one wherever it is written), a
+// number for a constant that equals it, an operator or call for a node of that op.
 #include "graph/private.h"
 
 #include <math.h>
@@ -138,7 +138,8 @@ static bool match_attr(Match *m, const Node *arg, const GraphNode *n)
     return want->kind == N_STRING && have->kind == V_STR && !strcmp(want->u.sym, have->u.str);
 }
 
-// The name of an argument `name?`, which also matches an input that was left out; NULL if it is none.
+// The name of an argument `name?`, which also matches an input that was left out; NULL if it is
+// none.
 static Sym optional_name(const Node *n)
 {
     return n->kind == N_PARAM && (n->sub & PARAM_OPTIONAL) ? n->u.sym : NULL;
@@ -238,7 +239,7 @@ static bool is_constant(const GraphValue *v)
 
 static bool is_scalar(const GraphValue *v)
 {
-    return graph_value_nelem(v) == 1;
+    return graph_value_static(v) && graph_value_nelem(v) == 1;
 }
 
 // Names stand for their values: constants of one element as numbers, other tensors by shape.
@@ -289,7 +290,8 @@ static GraphValue *number(const Match *m, double x, DType type)
     return graph_constant(m->g, "number", type, 0, NULL, data);
 }
 
-// A node of op `name` in front of the matched root. NULL with a diagnostic if its inputs do not fit.
+// A node of op `name` in front of the matched root. NULL with a diagnostic if its inputs do not
+// fit.
 static GraphValue *new_node(Match *m, Loc loc, Sym name, int ninput, GraphValue **input,
                             const Map *attrs)
 {
@@ -329,6 +331,7 @@ static bool build_attr(Match *m, const Node *arg, Map *attrs)
 {
     Value *v = NEW(m->g->arena, Value);
     if (!evaluate(m, arg->kid[0], v)) return false;
+    *v = size_value(m->g->arena, *v);
     map_put(m->g->arena, attrs, arg->u.sym, v);
     return true;
 }

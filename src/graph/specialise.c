@@ -4,6 +4,8 @@
 // node whose elements are all known is computed at once. So chains that compute shapes vanish.
 #include "graph/specialise.h"
 
+#include "ir/size.h"
+
 #include <string.h>
 
 enum { FOLD_LIMIT = 4 << 20 };
@@ -18,10 +20,46 @@ bool node_fails(const GraphNode *n, Diag *d)
 
 static Value element_value(const GraphValue *v, int64_t i)
 {
-    const char *p = (const char *)v->data + (size_t)i * dtype_size(v->type);
-    if (dtype_is_float(v->type)) return value_float(dtype_load_f64(v->type, p));
-    int64_t x = dtype_load_i64(v->type, p);
-    return v->type == DT_BOOL ? value_bool(x != 0) : value_int(x);
+    return v->data ? constant_element(v, i) : v->elements ? v->elements[i] : value_none();
+}
+
+static bool elements_known(const GraphValue *v)
+{
+    if (v->data) return true;
+    for (int64_t i = 0; v->elements && i < graph_value_nelem(v); i++)
+        if (v->elements[i].kind == V_NONE) return false;
+    return v->elements != NULL;
+}
+
+bool specialise_size(Specialiser *s, const GraphNode *n, Value v, int64_t *out)
+{
+    Arena *a = s->scratch;
+    if (v.kind != V_EXPR) {
+        *out = v.u.i;
+        return v.kind == V_INT || v.kind == V_BOOL;
+    }
+    if (!size_hint(v.u.expr, out)) return false;
+    Buf text;
+    buf_init(&text, a);
+    value_print(&v, &text);
+    buf_printf(&text, " is not %lld", (long long)*out);
+    Node *same = v.u.expr->type == DT_BOOL ? (*out ? v.u.expr : node_unary(a, N_NOT, v.u.expr))
+                                           : node_binary(a, N_EQ, v.u.expr, node_i64(a, *out));
+    return graph_require(s->to, same, buf_text(&text), n, s->diag);
+}
+
+bool specialise_known(Specialiser *s, const GraphNode *n, GraphValue *v)
+{
+    if (v->data) return true;
+    if (!elements_known(v) || dtype_is_float(v->type)) return false;
+    int64_t count = graph_value_nelem(v), x;
+    char *data = arena_alloc(s->to->arena, (size_t)count * dtype_size(v->type));
+    for (int64_t i = 0; i < count; i++) {
+        if (!specialise_size(s, n, v->elements[i], &x)) return false;
+        dtype_store_i64(v->type, data + (size_t)i * dtype_size(v->type), x);
+    }
+    v->data = data;
+    return true;
 }
 
 static Node *attr_decl(const Node *decl, Sym name)
@@ -50,7 +88,7 @@ static bool is_type_named(const Node *type, const char *name)
 static bool attr_from_input(Specialiser *s, const Node *param, const GraphValue *v, Map *attrs)
 {
     enum { MAX_LIST = 65536 };
-    if (!v->data) {
+    if (!elements_known(v)) {
         VEC_PUSH(s->scratch, &s->unknown, (GraphValue *)v);
         diag_error(s->diag, 0, "input '%s' ('%s') must be known when the model is compiled",
                    param->u.sym, v->name);
@@ -103,6 +141,7 @@ typedef struct Chosen {
     int ninput;
     GraphValue **input; // one for each parameter, then the rest of a variadic one
     Map attrs;
+    Instance *in;
     OpInst *inst;
 } Chosen;
 
@@ -185,10 +224,14 @@ static bool try_choice(Specialiser *s, const OpBinding *b, const GraphNode *n,
         return false;
     }
     fix_dtypes(s, b->decl, &c->attrs);
-    Instance *in = instance_new(s->scratch, s->to->library, s->target, s->diag);
+    Instance *in = c->in = instance_new(s->scratch, s->to->library, s->target, s->diag);
+    in->guess = s->dynamic;
     Tensor **tensor = NEW_ARRAY(s->scratch, Tensor *, c->ninput);
-    for (int i = 0; i < c->ninput; i++)
-        if (c->input[i]) tensor[i] = value_leaf(in, c->input[i], c->input[i]->name);
+    for (int i = 0; i < c->ninput; i++) {
+        if (!c->input[i]) continue;
+        tensor[i] = value_leaf(in, c->input[i], c->input[i]->name);
+        if (s->dynamic) tensor[i]->elements = value_elements(s->scratch, c->input[i]);
+    }
     GraphNode probe = {.op = op_info(s->to->ops, b->decl), .ninput = c->ninput};
     Value args[64], *at = c->ninput < 64 ? args : NEW_ARRAY(s->scratch, Value, c->ninput + 1);
     int narg = node_args(s->scratch, &probe, tensor, at);
@@ -215,6 +258,27 @@ static bool choose(Specialiser *s, const GraphNode *n, GraphValue *const *input,
 
 // ---- one node
 
+// An open extent is none that could be negative.
+static bool check_extent(Specialiser *s, const GraphNode *n, const char *name, int axis, Value d)
+{
+    if (d.kind == V_INT) return true;
+    if (d.kind != V_EXPR || !size_is(d.u.expr)) {
+        diag_error(s->diag, 0, "axis %d of '%s' is only known at run time", axis, name);
+        return false;
+    }
+    int64_t lo, hi;
+    d = size_value(s->scratch, d);
+    if (d.kind == V_INT) return true;
+    size_range(d.u.expr, &lo, &hi);
+    if (lo >= 0) return true;
+    Buf text;
+    buf_init(&text, s->scratch);
+    buf_printf(&text, "axis %d of '%s' would have a negative extent, ", axis, name);
+    value_print(&d, &text);
+    Node *cond = node_binary(s->scratch, N_LE, node_i64(s->scratch, 0), d.u.expr);
+    return graph_require(s->to, cond, buf_text(&text), n, s->diag);
+}
+
 // The outputs that the model wants, and of a serial op all that there are.
 static bool add_outputs(Specialiser *s, const GraphNode *n, const Chosen *c, int noutput,
                         GraphValue **output)
@@ -225,12 +289,20 @@ static bool add_outputs(Specialiser *s, const GraphNode *n, const Chosen *c, int
         output[i] = NULL;
         if ((!wanted && c->decl->sub != OP_SERIAL) || i >= c->inst->nresult) continue;
         const Tensor *t = c->inst->results[i];
-        for (int k = 0; k < t->rank; k++) {
-            if (t->dims[k].kind == V_INT) continue;
-            diag_error(s->diag, 0, "axis %d of '%s' is only known at run time", k, name);
-            return node_fails(n, s->diag);
-        }
+        for (int k = 0; k < t->rank; k++)
+            if (!check_extent(s, n, name, k, t->dims[k])) return node_fails(n, s->diag);
         output[i] = graph_value(s->to, name, t->type, t->rank, t->dims);
+    }
+    return true;
+}
+
+// What the op demanded of open dimensions, the graph does.
+static bool take_requirements(Specialiser *s, const GraphNode *n, const Instance *in)
+{
+    for (int i = 0; i < in->kernel->requirements.n; i++) {
+        const Requirement *r = &in->kernel->requirements.at[i];
+        if (!size_is(r->cond)) continue;
+        if (!graph_require(s->to, r->cond, r->message, n, s->diag)) return node_fails(n, s->diag);
     }
     return true;
 }
@@ -258,7 +330,10 @@ bool node_known(const GraphNode *n)
     for (int i = 0; i < n->ninput; i++) {
         int p = i < n->op->nparam ? i : n->op->nparam - 1;
         if (n->input[i] && n->op->access[p] != ACCESS_NONE && !n->input[i]->data) return false;
+        if (n->input[i] && !graph_value_static(n->input[i])) return false;
     }
+    for (int i = 0; i < n->noutput; i++)
+        if (n->output[i] && !graph_value_static(n->output[i])) return false;
     return true;
 }
 
@@ -325,11 +400,13 @@ static bool run_extents_fail(Specialiser *s, const GraphNode *n, const GraphNode
 
 // ---- conditionals
 
-static bool guard_holds(const Specialiser *s, const GraphGuard *g)
+static bool guard_holds(Specialiser *s, const GraphGuard *g)
 {
     for (; g; g = g->outer) {
-        const GraphValue *cond = s->map[g->cond->id];
-        if (cond && cond->data && (element_value(cond, 0).u.i != 0) != g->is) return false;
+        GraphValue *cond = s->map[g->cond->id];
+        const GraphNode *n = cond ? cond->producer : NULL;
+        bool known = cond && (cond->data || (n && specialise_known(s, n, cond)));
+        if (known && (element_value(cond, 0).u.i != 0) != g->is) return false;
     }
     return true;
 }
@@ -350,7 +427,7 @@ static bool take_node(Specialiser *s, const GraphNode *n, const Chosen *c, int n
             output[0] = c->input[0];
             return true;
         }
-        if (probe.op->view && c->input[0]->data) {
+        if (probe.op->view && c->input[0]->data && graph_value_static(output[0])) {
             output[0]->data = c->input[0]->data;
             return true;
         }
@@ -361,11 +438,17 @@ static bool take_node(Specialiser *s, const GraphNode *n, const Chosen *c, int n
         if (!take_run_extents(s, n, c->inst, output)) return false;
     }
     if (folded) return true;
+    bool known = s->dynamic && noutput > 0;
+    for (int i = 0; i < noutput && s->dynamic; i++) {
+        if (output[i]) output_elements(s->to, c->in, c->inst->results[i], output[i]);
+        known = known && (!output[i] || output[i]->data);
+    }
+    if (known) return take_requirements(s, n, c->in);
     GraphNode *made = graph_node(s->to, n->name, n->origin, (OpBindings){0}, c->ninput, c->input,
                                  noutput, output);
     made->op = probe.op;
     made->attrs = c->attrs;
-    return true;
+    return take_requirements(s, n, c->in);
 }
 
 bool specialise_node(Specialiser *s, const GraphNode *n, GraphValue *const *input,
@@ -376,7 +459,8 @@ bool specialise_node(Specialiser *s, const GraphNode *n, GraphValue *const *inpu
     int noutput = c.decl->sub == OP_SERIAL ? c.inst->nresult : n->noutput;
     int room = (int)max_i64(noutput, n->noutput);
     GraphValue **all = NEW_ARRAY(s->scratch, GraphValue *, room);
-    if (!add_outputs(s, n, &c, room, all) || !take_node(s, n, &c, noutput, all)) return false;
+    if (!add_outputs(s, n, &c, room, all) || !take_requirements(s, n, c.in)) return false;
+    if (!take_node(s, n, &c, noutput, all)) return false;
     for (int i = 0; i < n->noutput; i++) output[i] = all[i];
     return true;
 }
@@ -410,32 +494,84 @@ static GraphValue *copy_constant(Specialiser *s, const GraphValue *v)
     return c;
 }
 
+static bool wrong_shape(Specialiser *s, const GraphValue *v)
+{
+    Buf want;
+    buf_init(&want, s->scratch);
+    for (int k = 0; k < v->rank; k++) {
+        buf_puts(&want, k ? ", " : "");
+        if (v->dims[k].kind == V_NONE) buf_putc(&want, '?');
+        else if (v->dims[k].kind == V_STR) buf_puts(&want, v->dims[k].u.str);
+        else value_print(&v->dims[k], &want);
+    }
+    diag_error(s->diag, 0, "input '%s' has another shape than the model's [%s]", v->name,
+               buf_text(&want));
+    return false;
+}
+
+// The dimension of that name, or a new one without a name. NULL with a diagnostic where it has
+// another value here.
+static Var *open_dim(Specialiser *s, int input, int axis, const char *name, int64_t hint)
+{
+    Graph *g = s->to;
+    const char *input_name = s->from->inputs.at[input]->name;
+    for (int i = 0; name && i < g->dims.n; i++) {
+        const GraphDim *d = &g->dims.at[i];
+        if (!d->name || strcmp(d->name, name)) continue;
+        if (d->var->hint == hint) return d->var;
+        diag_error(s->diag, 0, "%s is %lld in input '%s' and %lld in input '%s'", name,
+                   (long long)d->var->hint, s->from->inputs.at[d->input]->name, (long long)hint,
+                   input_name);
+        return NULL;
+    }
+    if (hint < 1 || hint > GRAPH_MAX_EXTENT) {
+        diag_error(s->diag, 0, "axis %d of input '%s' has extent %lld", axis, input_name,
+                   (long long)hint);
+        return NULL;
+    }
+    Var *v = NEW(g->arena, Var);
+    const char *label = name ? name : arena_printf(g->arena, "%s.%d", input_name, axis);
+    *v = (Var){.name = intern(g->library->names, label),
+               .id = -1 - g->dims.n,
+               .type = DT_I64,
+               .lanes = 1,
+               .builtin = VAR_DIM,
+               .lo = 1,
+               .hi = GRAPH_MAX_EXTENT,
+               .divisor = 1,
+               .hint = hint,
+               .hinted = true};
+    VEC_PUSH(g->arena, &g->dims, ((GraphDim){name, input, axis, v}));
+    return v;
+}
+
+static bool input_dims(Specialiser *s, const Specialisation *how, int i, Value *dims)
+{
+    const GraphValue *v = s->from->inputs.at[i];
+    bool open = how->dynamic && !(how->data && how->data[i]);
+    if (v->rank >= 0 && v->rank != how->rank[i]) return wrong_shape(s, v);
+    for (int k = 0; k < how->rank[i]; k++) {
+        const Value *d = v->rank < 0 ? NULL : &v->dims[k];
+        dims[k] = value_int(how->dims[i][k]);
+        if (d && d->kind == V_INT) {
+            if (d->u.i != dims[k].u.i) return wrong_shape(s, v);
+        } else if (open) {
+            const char *name = d && d->kind == V_STR && d->u.str[0] ? d->u.str : NULL;
+            Var *var = open_dim(s, i, k, name, how->dims[i][k]);
+            if (!var) return false;
+            dims[k] = value_expr(node_var(s->to->arena, 0, var));
+        }
+    }
+    return true;
+}
+
 static bool add_inputs(Specialiser *s, const Specialisation *how)
 {
     for (int i = 0; i < s->from->inputs.n; i++) {
         GraphValue *v = s->from->inputs.at[i];
         Value dims[GRAPH_MAX_RANK];
-        int rank = how->rank[i];
-        bool fits = v->rank < 0 || v->rank == rank;
-        for (int k = 0; k < rank; k++) {
-            dims[k] = value_int(how->dims[i][k]);
-            fits =
-                fits && (v->rank < 0 || v->dims[k].kind != V_INT || v->dims[k].u.i == dims[k].u.i);
-        }
-        if (!fits) {
-            Buf want;
-            buf_init(&want, s->scratch);
-            for (int k = 0; k < v->rank; k++) {
-                buf_puts(&want, k ? ", " : "");
-                if (v->dims[k].kind == V_NONE) buf_putc(&want, '?');
-                else if (v->dims[k].kind == V_STR) buf_puts(&want, v->dims[k].u.str);
-                else value_print(&v->dims[k], &want);
-            }
-            diag_error(s->diag, 0, "input '%s' has another shape than the model's [%s]", v->name,
-                       buf_text(&want));
-            return false;
-        }
-        GraphValue *in = graph_value(s->to, v->name, v->type, rank, dims);
+        if (!input_dims(s, how, i, dims)) return false;
+        GraphValue *in = graph_value(s->to, v->name, v->type, how->rank[i], dims);
         VEC_PUSH(s->to->arena, &s->to->inputs, in);
         s->map[v->id] = in;
         if (!how->data || !how->data[i]) continue;
@@ -511,6 +647,7 @@ Graph *graph_specialise(const Graph *g, Arena *a, const Specialisation *how, con
     Graph *to = graph_new(a, g->library, g->ops, g->name);
     Specialiser s = {.from = g, .to = to, .target = t, .diag = d, .scratch = &scratch};
     s.map = NEW_ARRAY(a, GraphValue *, g->values.n);
+    s.dynamic = how->dynamic;
     s.fold_limit = how->fold_limit ? how->fold_limit : FOLD_LIMIT;
     bool ok = specialise(&s, how);
     to->specialised = ok;

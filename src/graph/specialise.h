@@ -13,6 +13,7 @@ typedef struct Specialiser {
     GraphValue **map; // by id of `from`
     Arena *scratch;
     int64_t fold_limit;
+    bool dynamic;
     GraphValues unknown; // what the node that fails would have to know
     int niteration;      // of loops, so far
 } Specialiser;
@@ -24,6 +25,12 @@ bool specialise_node(Specialiser *s, const GraphNode *n, GraphValue *const *inpu
 bool specialise_nodes(Specialiser *s, const GraphNodes *nodes);
 
 bool specialised_alike(const GraphValue *a, const GraphValue *b); // the same type and extents
+
+// A size that must be known: what it is for the dimensions at hand, which becomes a requirement of
+// the graph. False, and no diagnostics: it is none.
+bool specialise_size(Specialiser *s, const GraphNode *n, Value v, int64_t *out);
+// The same for all elements of a value, which becomes a constant.
+bool specialise_known(Specialiser *s, const GraphNode *n, GraphValue *v);
 
 // control.c: a conditional or a loop, from map to map. How often a loop runs must be known.
 bool specialise_control(Specialiser *s, const GraphNode *n);

@@ -182,6 +182,8 @@ struct Var {
     Builtin builtin;
     int64_t lo, hi;  // known bounds, inclusive, for integers; lo > hi: none known
     int64_t divisor; // known to divide it; 1: nothing known
+    int64_t hint;    // of a dimension that is `hinted`: a value at hand, see Instance.guess
+    bool hinted;
     Loc loc;
 };
 

@@ -105,6 +105,9 @@ bool eval_node_as(Eval *e, Loc loc, Value v, DType type,
 bool eval_index(Eval *e, Loc loc, Value v, Node **out); // i64
 bool eval_int(Eval *e, Loc loc, Value v, const char *what,
               int64_t *out); // a known integer, or an error naming `what`
+// A size or condition on sizes that must be known: with Instance.guess what it is for the values at
+// hand, which is demanded. False, and nothing reported: there is no guess.
+bool eval_guess(Eval *e, Loc loc, Value v, int64_t *out);
 bool eval_binary(Eval *e, Loc loc, NodeKind op, Value a, Value b, Value *out);
 bool eval_unary(Eval *e, Loc loc, NodeKind op, Value a, Value *out);
 bool eval_promote(Eval *e, Loc loc, Value a, Value b, Node **x,

@@ -214,7 +214,9 @@ bool eval_block(Eval *e, Node *block, Value *out)
 static bool conditional(Eval *e, Node *n, Value *out)
 {
     Value c, a, b;
+    int64_t guess;
     if (!eval_scalar(e, KID(n, SELECT, cond), &c)) return false;
+    if (c.kind == V_EXPR && !e->out && eval_guess(e, n->loc, c, &guess)) c = value_bool(guess != 0);
     if (c.kind == V_BOOL) return eval_block(e, c.u.i ? KID(n, SELECT, a) : KID(n, SELECT, b), out);
     if (!e->out) return eval_fail(e, n->loc, "this condition is not known at compile time");
     Stmts *sa, *sb, *saved;

@@ -134,6 +134,22 @@ static bool let_load(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Val
 
 static bool op_element(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value *out);
 
+// An element of a leaf whose elements are known, at a known index inside.
+static bool known_element(Eval *e, Loc loc, const Tensor *t, int n, const Value *index, Value *out)
+{
+    int64_t at = 0;
+    Node *x;
+    for (int i = 0; i < n; i++) {
+        if (index[i].kind != V_INT || t->dims[i].kind != V_INT) return false;
+        if (index[i].u.i < 0 || index[i].u.i >= t->dims[i].u.i) return false;
+        at = at * t->dims[i].u.i + index[i].u.i;
+    }
+    if (t->elements[at].kind == V_NONE || !eval_node_as(e, loc, t->elements[at], t->type, &x))
+        return false;
+    *out = value_expr(x);
+    return true;
+}
+
 bool tensor_load(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value *out)
 {
     if (t->let) return share_load(e, loc, t, n, index, let_load, out);
@@ -145,6 +161,7 @@ bool tensor_load(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value *
         *out = t->hole;
         return true;
     }
+    if (t->elements && known_element(e, loc, t, n, index, out)) return true;
     if (t->buf) return leaf_load(e, loc, t, n, index, NULL, out);
     if (t->producer) return share_load(e, loc, t, n, index, op_element, out);
     return eval_fail(e, loc, "'%s' is a result: it can be stored, not read", t->name);
@@ -270,6 +287,7 @@ static bool guarded(Eval *e, Loc loc, Value in, DType type,
 bool tensor_load_else(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value other,
                       Value *out)
 {
+    if (t->elements && n == t->rank && known_element(e, loc, t, n, index, out)) return true;
     if (t->buf && check_rank(e, loc, t->name, t->rank, n))
         return leaf_load(e, loc, t, n, index, &other, out);
     if (!t->producer) return eval_fail(e, loc, "else guards reads of parameters");
@@ -420,6 +438,8 @@ static bool element_of(Eval *e, Node *seq, Sym name, int n, const Value *index, 
         if (s->kind == N_IF) {
             Value c;
             if (!eval_scalar(e, KID(s, IF, cond), &c)) return false;
+            int64_t guess;
+            if (c.kind == V_EXPR && eval_guess(e, s->loc, c, &guess)) c = value_bool(guess != 0);
             if (c.kind != V_BOOL)
                 return eval_fail(e, s->loc,
                                  "a condition of an op's body must be known at compile time");

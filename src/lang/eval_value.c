@@ -3,6 +3,8 @@
 // Tuples go element by element; * and + also compose mappings and layouts.
 #include "lang/eval.h"
 
+#include "ir/size.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -90,8 +92,25 @@ bool eval_int(Eval *e, Loc loc, Value v, const char *what, int64_t *out)
         *out = (int64_t)v.u.f;
         return true;
     }
+    if (eval_guess(e, loc, v, out)) return true;
     return eval_fail(e, loc, "%s must be an integer known at compile time, found %s", what,
                      value_kind_name(v.kind));
+}
+
+bool eval_guess(Eval *e, Loc loc, Value v, int64_t *out)
+{
+    Buf text;
+    if (!e->in->guess || v.kind != V_EXPR || !size_is(v.u.expr) || !size_hint(v.u.expr, out))
+        return false;
+    bool boolean = v.u.expr->type == DT_BOOL;
+    Value same = v;
+    buf_init(&text, e->arena);
+    value_print(&v, &text);
+    if (boolean) buf_printf(&text, " is %s", *out ? "false" : "true");
+    else buf_printf(&text, " is not %lld", (long long)*out);
+    if (!boolean && !eval_binary(e, loc, N_EQ, v, value_int(*out), &same)) return false;
+    if (boolean && !*out && !eval_unary(e, loc, N_NOT, v, &same)) return false;
+    return eval_demand(e, loc, same, buf_text(&text));
 }
 
 DType promote_types(DType a, DType b)
@@ -307,6 +326,13 @@ static bool logic(Eval *e, Loc loc, NodeKind op, Value a, Value b, Value *out)
     return true;
 }
 
+// What the bounds of dimensions decide of a size, and quotients without a remainder.
+static Node *decided(Eval *e, Node *n)
+{
+    bool sum = n->kind == N_ADD || n->kind == N_SUB || n->kind == N_MUL;
+    return sum || n->nkid != 2 || !size_is(n) ? n : size_simplify(e->arena, n);
+}
+
 bool eval_binary(Eval *e, Loc loc, NodeKind op, Value a, Value b, Value *out)
 {
     if (a.kind == V_TUPLE || b.kind == V_TUPLE) return tuple_binary(e, loc, op, a, b, out);
@@ -344,7 +370,7 @@ bool eval_binary(Eval *e, Loc loc, NodeKind op, Value a, Value b, Value *out)
               : op == N_GE ? node_binary(e->arena, N_LE, y, x)
                            : node_binary(e->arena, op, x, y);
     r->loc = loc;
-    *out = value_expr(node_fold(e->arena, r));
+    *out = value_expr(decided(e, node_fold(e->arena, r)));
     return true;
 }
 

@@ -179,6 +179,39 @@ OpInst *op_apply(Instance *in, Loc loc, const Node *op, int narg, const Value *a
     return ok ? inst : NULL;
 }
 
+// Nothing of memory, and no variable that a statement would define.
+static bool from_dims(const Node *n)
+{
+    if (n->kind == N_LOAD || n->kind == N_LOAD_ELSE || n->kind == N_REF || n->kind == N_INTRIN)
+        return false;
+    if (n->kind == N_VARREF && n->u.var->builtin != VAR_DIM) return false;
+    for (uint32_t i = 0; i < n->nkid; i++)
+        if (n->kid[i] && !from_dims(n->kid[i])) return false;
+    return true;
+}
+
+bool instance_element(Instance *in, Tensor *t, const int64_t *index, Value *out)
+{
+    Eval *e = in->eval;
+    Diag quiet, *d = e->diag;
+    Value at[EVAL_MAX_RANK];
+    int nrequirement = in->kernel->requirements.n;
+    for (int i = 0; i < t->rank; i++) at[i] = value_int(index[i]);
+    diag_init(&quiet, in->arena, in->library->sources);
+    e->diag = in->diag = &quiet;
+    bool ok = tensor_load(e, 0, t, t->rank, at, out) && !e->broken;
+    e->diag = in->diag = d;
+    e->broken = false;
+    if (ok && out->kind == V_EXPR && out->u.expr->kind == N_INT)
+        *out = out->u.expr->type == DT_BOOL ? value_bool(out->u.expr->u.i != 0)
+                                            : value_int(out->u.expr->u.i);
+    else if (ok && out->kind == V_EXPR && out->u.expr->kind == N_FLOAT)
+        *out = value_float(out->u.expr->u.f);
+    ok = ok && (value_is_known(out) || (out->kind == V_EXPR && from_dims(out->u.expr)));
+    if (!ok) in->kernel->requirements.n = nrequirement;
+    return ok;
+}
+
 static bool has_stages(Node *body)
 {
     for (int i = 0; i < NREST(body); i++)

@@ -18,8 +18,9 @@ struct Tensor {
     Sym name;
     DType type;
     int rank;
-    Value *dims;            // (rank) V_INT, or V_EXPR over dimension variables
-    Buffer *buf;            // a leaf: memory of the kernel
+    Value *dims;           // (rank) V_INT, or V_EXPR over dimension variables
+    Buffer *buf;           // a leaf: memory of the kernel
+    const Value *elements; // of a leaf: those that are known, row-major; V_NONE: not. NULL: none is
     const OpInst *producer; // or a result of an op, computed where it is loaded
     int output;
     bool shared;               // several ops read it: an element that was computed is used again
@@ -65,6 +66,9 @@ typedef struct Instance {
     const Library *library;
     Diag *diag;
     Kernel *kernel;
+    // What must be known but depends on dimensions is taken to be what it is for their hints
+    // (Var.hint), and that becomes a requirement of the kernel.
+    bool guess;
     struct Eval *eval; // private
 } Instance;
 
@@ -94,6 +98,10 @@ typedef struct Choices {
     Sym *name;
     Value *value;
 } Choices;
+
+// One element of a tensor at a known index, computed from what is known: an integer, real or bool,
+// or a V_EXPR over dimensions. False, and no diagnostics, where it needs memory or a loop.
+bool instance_element(Instance *in, Tensor *t, const int64_t *index, Value *out);
 
 // Instantiates a template on inputs (one Value a parameter, as in op_apply), results (one Epilogue
 // a result) and attributes. in->kernel is complete after it. False with diagnostics; when a

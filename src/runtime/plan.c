@@ -37,6 +37,12 @@ int plan_dim(Plan *p, const char *name, int input, int axis)
     return p->dims.n - 1;
 }
 
+void plan_require(Plan *p, ShapeExpr cond, const char *message)
+{
+    PlanRequirement r = {shape_copy(p->arena, cond), keep(p, message)};
+    VEC_PUSH(p->arena, &p->requirements, r);
+}
+
 // Adds v with its name and shape copied.
 static int add_value(Plan *p, PlanValue v)
 {
@@ -221,6 +227,10 @@ heald_status plan_verify(const Plan *p, Error *e)
             d.axis >= p->values.at[p->inputs.at[d.input]].rank) {
             return error_set(e, HEALD_FORMAT, "dimension %d of the plan is of no input", i);
         }
+    }
+    for (int i = 0; i < p->requirements.n; i++) {
+        if (!p->requirements.at[i].message || !shape_valid(p->requirements.at[i].cond, p->dims.n))
+            return error_set(e, HEALD_FORMAT, "requirement %d of the plan is malformed", i);
     }
     for (int i = 0; i < p->steps.n; i++) {
         const char *why = step_problem(p, &p->steps.at[i]);

@@ -52,9 +52,16 @@ typedef struct PlanDim {
     int input, axis;
 } PlanDim;
 
+// What must hold of the dimensions.
+typedef struct PlanRequirement {
+    ShapeExpr cond;
+    const char *message;
+} PlanRequirement;
+
 typedef struct Plan {
     Arena *arena; // all below lives here
     VEC(PlanDim) dims;
+    VEC(PlanRequirement) requirements;
     VEC(PlanValue) values;
     VEC(PlanStep) steps;
     VEC(int) inputs;  // values of kind INPUT, in the caller's order
@@ -64,6 +71,7 @@ typedef struct Plan {
 // Making a plan. Arrays and names are copied into the plan's arena.
 Plan *plan_new(Arena *a);
 int plan_dim(Plan *p, const char *name, int input, int axis);
+void plan_require(Plan *p, ShapeExpr cond, const char *message);
 int plan_const(Plan *p, const char *name, heald_tensor *t);
 int plan_input(Plan *p, const char *name, DType dtype, int rank, const ShapeExpr *dims);
 int plan_output(Plan *p, const char *name, DType dtype, int rank, const ShapeExpr *dims);
@@ -97,7 +105,8 @@ heald_status plan_runner_create(const Plan *p, Device *d, const RunOptions *o, P
 void plan_runner_destroy(PlanRunner *r); // NULL is fine
 
 // The instance for these input shapes: input_dims[i] has the rank of input i. From the cache if the
-// dimensions were seen. Belongs to the runner and lives until the next call.
+// dimensions were seen. Belongs to the runner and lives until the next call. HEALD_CHECK_FAILED,
+// which names all dimensions, if a requirement does not hold.
 heald_status plan_prepare(PlanRunner *r, const int64_t *const *input_dims, PlanInstance **out,
                           Error *e);
 // inputs: as the instance was prepared for. outputs[i] is the caller's tensor of the right type and
@@ -108,8 +117,8 @@ heald_status plan_run(PlanInstance *i, heald_tensor *const *inputs, heald_tensor
 // plan_prepare and plan_run with the shapes of the inputs.
 heald_status plan_run_tensors(PlanRunner *r, heald_tensor *const *inputs, heald_tensor **outputs,
                               Error *e);
-// As plan_run_tensors, but tensors may also be the host's where the device has memory of its own, and
-// outputs that are created are.
+// As plan_run_tensors, but tensors may also be the host's where the device has memory of its own,
+// and outputs that are created are.
 heald_status plan_run_host(PlanRunner *r, heald_tensor *const *inputs, heald_tensor **outputs,
                            Error *e);
 

@@ -345,17 +345,50 @@ static heald_status place_memory(PlanInstance *in, Error *e)
     return HEALD_OK;
 }
 
+// "; batch is 3 (axis 0 of input 'x'), ..." to what *e says.
+static heald_status name_dimensions(const PlanInstance *in, heald_status s, Error *e)
+{
+    const Plan *p = in->runner->plan;
+    if (!e || s != HEALD_CHECK_FAILED) return s;
+    char text[sizeof e->text];
+    int n = snprintf(text, sizeof text, "%s", e->text);
+    for (int i = 0; i < p->dims.n && n < (int)sizeof text; i++) {
+        PlanDim d = p->dims.at[i];
+        const char *input = p->values.at[p->inputs.at[d.input]].name;
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s%s is %" PRId64, i ? ", " : "; ",
+                      d.name ? d.name : "the extent", in->key[i]);
+        if (n < (int)sizeof text)
+            n += snprintf(text + n, sizeof text - (size_t)n, " (axis %d of input '%s')", d.axis,
+                          input ? input : "?");
+    }
+    return error_set(e, s, "%s", text);
+}
+
+static heald_status check_requirements(const PlanInstance *in, Error *e)
+{
+    const Plan *p = in->runner->plan;
+    for (int i = 0; i < p->requirements.n; i++) {
+        int64_t holds = 0;
+        heald_status s = shape_eval(p->requirements.at[i].cond, in->key, &holds, e);
+        if (!s && holds) continue;
+        return error_set(e, HEALD_CHECK_FAILED, "%s", p->requirements.at[i].message);
+    }
+    return HEALD_OK;
+}
+
 static heald_status fill_instance(PlanInstance *in, Error *e)
 {
     PlanRunner *r = in->runner;
     memcpy(in->key, r->key, (size_t)r->plan->dims.n * sizeof *in->key);
-    heald_status s = size_values(in, e);
+    heald_status s = check_requirements(in, e);
+    if (!s) s = size_values(in, e);
     for (int i = 0; i < r->plan->steps.n && !s; i++) {
         const PlanStep *st = &r->plan->steps.at[i];
         s = prepare_step[st->kind](in, i, e);
         if (s) error_prefix(e, s, "step %d (%s)", i, st->name);
     }
-    return s ? s : place_memory(in, e);
+    if (!s) return place_memory(in, e);
+    return r->plan->dims.n ? name_dimensions(in, s, e) : s;
 }
 
 // Memory for a new instance: the least recently used one's once there are enough.

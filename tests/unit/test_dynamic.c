@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graphs whose dimensions stay open: compiled once, run for several sizes, and compared with the
+// graph compiled for each of them. What a graph forbids is said before anything runs.
+#include "frontends/onnx_import.h"
+#include "frontends/tensor_file.h"
+#include "graph/model.h"
+#include "ir/interp_device.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+enum { MAX_INPUTS = 8, MAX_OUTPUTS = 8 };
+
+typedef struct Kit {
+    Arena arena;
+    Library library;
+    Sources sources;
+    Diag diag;
+    OpTable *ops;
+    Target target;
+    Builder builder;
+    Pool *pool;
+    Device *device;
+    Graph *graph;
+    FileMap file;
+    OnnxModel *onnx;
+} Kit;
+
+typedef struct Model {
+    Graph *graph;
+    CompiledModel *compiled;
+    PlanRunner *runner;
+} Model;
+
+static const char *rendered(Kit *k)
+{
+    Buf b;
+    buf_init(&b, &k->arena);
+    diag_render(&k->diag, &b);
+    return buf_text(&b);
+}
+
+static void open_kit(Kit *k, bool interpret)
+{
+    static Toolchain tools;
+    Arena *a = &k->arena;
+    const char *why = NULL;
+    memset(k, 0, sizeof *k);
+    k->sources.arena = a;
+    diag_init(&k->diag, a, &k->sources);
+    library_init(&k->library, a, interner_new(a), &k->sources);
+    if (!ops_load(&k->library, NULL, &k->diag)) fail_msg("%s", rendered(k));
+    target_host(&k->target);
+    k->builder.interpret = interpret;
+    k->builder.passes.verify = true;
+    if (!interpret) {
+        if (!toolchain_find(a, &k->target, &tools, &why)) skip();
+        k->builder.toolchain = &tools;
+        k->builder.cache = cache_open(a, cache_default_dir(a), 0, &why);
+        if (!k->builder.cache) fail_msg("%s", why);
+        k->pool = pool_create(2);
+    }
+    DeviceOptions o = {.nthread = 2};
+    assert_int_equal(device_open(interpret ? &device_interp : &device_cpu, &o, &k->device, NULL),
+                     HEALD_OK);
+}
+
+static void open_text(Kit *k, const char *text)
+{
+    Arena *a = &k->arena;
+    Source *s = sources_add(&k->sources, "test.hd", text, strlen(text));
+    Node *file = parse_file(a, k->library.names, s, &k->diag);
+    if (!file || !library_add(&k->library, file, &k->diag)) fail_msg("%s", rendered(k));
+    k->ops = op_table_new(a, &k->library);
+    const Node *decl = map_get(&k->library.graphs, intern(k->library.names, "g"));
+    k->graph = graph_from_text(a, &k->library, k->ops, &k->target, decl, &k->diag);
+    if (!k->graph) fail_msg("%s", rendered(k));
+}
+
+static void close_kit(Kit *k)
+{
+    device_close(k->device);
+    pool_destroy(k->pool);
+    onnx_model_close(k->onnx);
+    if (k->file.data) file_unmap(&k->file);
+    arena_free(&k->arena);
+}
+
+// False with diagnostics. fixed: elements of inputs that are known; they stay so.
+static bool make_model(Kit *k, int n, heald_tensor *const *input, const void **fixed, bool dynamic,
+                       Model *m)
+{
+    const int64_t *dims[MAX_INPUTS];
+    int rank[MAX_INPUTS];
+    bool wanted[MAX_INPUTS] = {false};
+    for (int i = 0; i < n; i++) dims[i] = input[i]->dims, rank[i] = input[i]->rank;
+    Specialisation s = {
+        .dims = dims, .rank = rank, .data = fixed, .dynamic = dynamic, .wanted = wanted};
+    diag_clear(&k->diag);
+    while (!(m->graph = graph_specialise(k->graph, &k->arena, &s, &k->target, &k->diag))) {
+        bool more = false;
+        for (int i = 0; i < n; i++) {
+            if (!wanted[i] || fixed[i]) continue;
+            fixed[i] = arena_copy(&k->arena, input[i]->data, (size_t)input[i]->bytes);
+            more = true;
+        }
+        if (!more) return false;
+        diag_clear(&k->diag);
+    }
+    CompileOptions o = {.target = k->target, .builder = k->builder, .pool = k->pool};
+    Error e = {0};
+    if (model_compile(m->graph, &k->arena, &o, &m->compiled, &k->diag, &e))
+        fail_msg("%s%s", e.text, rendered(k));
+    if (getenv("HEALD_TEST_VERBOSE")) {
+        Buf b;
+        buf_init(&b, &k->arena);
+        graph_print(m->graph, &b);
+        groups_print(&m->compiled->groups, &b);
+        plan_print(m->compiled->plan, &b);
+        fprintf(stderr, "%s", buf_text(&b));
+    }
+    if (plan_runner_create(m->compiled->plan, k->device, NULL, &m->runner, &e))
+        fail_msg("%s", e.text);
+    return true;
+}
+
+static void close_model(Model *m)
+{
+    plan_runner_destroy(m->runner);
+    model_release(m->compiled);
+}
+
+// ---- inputs
+
+typedef struct Size {
+    const char *name;
+    int64_t value;
+} Size;
+
+static uint64_t next(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return *state >> 33;
+}
+
+static void fill(heald_tensor *t, uint64_t seed)
+{
+    uint64_t state = seed;
+    for (int64_t i = 0; i < t->nelem; i++) {
+        char *p = (char *)t->data + (size_t)i * dtype_size(t->dtype);
+        if (dtype_is_float(t->dtype))
+            dtype_store_f64(t->dtype, p, (double)(next(&state) % 2001) / 1000.0 - 1);
+        else dtype_store_i64(t->dtype, p, (int64_t)(next(&state) % 2));
+    }
+}
+
+static int make_inputs(const Graph *g, const Size *sizes, heald_tensor **out)
+{
+    for (int i = 0; i < g->inputs.n; i++) {
+        const GraphValue *v = g->inputs.at[i];
+        int64_t dims[GRAPH_MAX_RANK];
+        for (int r = 0; r < v->rank; r++) {
+            dims[r] = v->dims[r].kind == V_INT ? v->dims[r].u.i : 0;
+            for (const Size *s = sizes; v->dims[r].kind == V_STR && s->name; s++)
+                if (!strcmp(s->name, v->dims[r].u.str)) dims[r] = s->value;
+        }
+        assert_int_equal(tensor_create((DType)v->type, v->rank, dims, &out[i], NULL), HEALD_OK);
+        fill(out[i], (uint64_t)i + 7);
+    }
+    return g->inputs.n;
+}
+
+static void release(heald_tensor **list, int n)
+{
+    for (int i = 0; i < n; i++) heald_tensor_release(list[i]);
+}
+
+static void compare(const char *what, const heald_tensor *have, const heald_tensor *want,
+                    double rtol)
+{
+    assert_int_equal(have->dtype, want->dtype);
+    assert_int_equal(have->rank, want->rank);
+    for (int i = 0; i < want->rank; i++) assert_int_equal(have->dims[i], want->dims[i]);
+    if (rtol == 0) {
+        if (want->bytes && memcmp(have->data, want->data, (size_t)want->bytes))
+            fail_msg("%s: not the same bits", what);
+        return;
+    }
+    double largest = 0;
+    size_t size = dtype_size(want->dtype);
+    for (int64_t i = 0; i < want->nelem; i++)
+        largest =
+            fmax(largest, fabs(dtype_load_f64(want->dtype, (char *)want->data + (size_t)i * size)));
+    for (int64_t i = 0; i < want->nelem; i++) {
+        double x = dtype_load_f64(want->dtype, (char *)have->data + (size_t)i * size);
+        double y = dtype_load_f64(want->dtype, (char *)want->data + (size_t)i * size);
+        if (!(fabs(x - y) <= rtol * (largest + fabs(y))))
+            fail_msg("%s: element %lld is %g, not %g", what, (long long)i, x, y);
+    }
+}
+
+// The dynamic model on these inputs against one that is made for them.
+static void check_size(Kit *k, const Model *open, const char *what, heald_tensor *const *in, int n,
+                       const void **fixed, double rtol)
+{
+    heald_tensor *have[MAX_OUTPUTS] = {0}, *want[MAX_OUTPUTS] = {0};
+    Model exact;
+    Error e = {0};
+    if (!make_model(k, n, in, fixed, false, &exact)) fail_msg("%s: %s", what, rendered(k));
+    if (plan_run_tensors(exact.runner, in, want, &e)) fail_msg("%s: %s", what, e.text);
+    if (plan_run_tensors(open->runner, in, have, &e)) fail_msg("%s: %s", what, e.text);
+    for (int i = 0; i < k->graph->outputs.n; i++) compare(what, have[i], want[i], rtol);
+    release(have, k->graph->outputs.n);
+    release(want, k->graph->outputs.n);
+    close_model(&exact);
+}
+
+// ---- graphs as text
+
+typedef struct Row {
+    const char *test, *text;
+    double rtol;
+    Size sizes[5][4]; // of each run; the first ones are at hand when it is compiled
+} Row;
+
+#define G(inputs, body) "graph g(" inputs ") -> (y) { " body " }"
+
+static const Row rows[] = {
+    {"elementwise",
+     G("x: f32[b, t, 8], z: f32[8]", "y = relu(x * 2.0 + z);"),
+     0,
+     {{{"b", 2}, {"t", 3}}, {{"b", 1}, {"t", 1}}, {{"b", 5}, {"t", 17}}}},
+    {"matmul",
+     G("x: f32[b, m, 12], w: f32[12, n]", "y = gelu(matmul(x, w));"),
+     0,
+     {{{"b", 2}, {"m", 3}, {"n", 4}},
+      {{"b", 1}, {"m", 1}, {"n", 1}},
+      {{"b", 3}, {"m", 33}, {"n", 37}}}},
+    {"inner dimension",
+     G("x: f32[m, k], w: f32[k, n]", "y = matmul(x, w);"),
+     0,
+     {{{"m", 2}, {"k", 3}, {"n", 4}},
+      {{"m", 20}, {"k", 1}, {"n", 9}},
+      {{"m", 3}, {"k", 65}, {"n", 40}}}},
+    {"convolution",
+     G("x: f32[b, 3, h, w], f: f32[5, 3, 3, 3]",
+       "y = relu(conv(x, f; strides = (2, 2), pads = (1, 1, 1, 1)));"),
+     0,
+     {{{"b", 1}, {"h", 8}, {"w", 8}},
+      {{"b", 2}, {"h", 5}, {"w", 31}},
+      {{"b", 1}, {"h", 40}, {"w", 7}}}},
+    {"depthwise and pool",
+     G("x: f32[1, 4, h, w], f: f32[4, 1, 3, 3]",
+       "y = max_pool(conv(x, f; group = 4, pads = (1, 1, 1, 1)); kernel_shape = (2, 2), strides = "
+       "(2, 2), ceil_mode = true);"),
+     0,
+     {{{"h", 8}, {"w", 8}}, {{"h", 5}, {"w", 31}}, {{"h", 2}, {"w", 2}}}},
+    {"means",
+     G("x: f32[b, 4, h, w]", "y = reduce_mean(x; axes = (2, 3)) + global_average_pool(x);"),
+     1e-6,
+     {{{"b", 1}, {"h", 4}, {"w", 4}}, {{"b", 3}, {"h", 7}, {"w", 33}}}},
+    {"softmax and reshape",
+     G("x: f32[b, t, 12]", "let r = reshape(x; shape = (0, 0, 3, 4)); let s = softmax(transpose(r; "
+                           "perm = (0, 2, 1, 3)));"
+                           " y = reshape(transpose(s; perm = (0, 2, 1, 3)); shape = (0, -1, 12));"),
+     0,
+     {{{"b", 2}, {"t", 3}}, {{"b", 1}, {"t", 1}}, {{"b", 4}, {"t", 19}}}},
+    {"reshape to what is left",
+     G("x: f32[b, 6, t]", "y = relu(reshape(x; shape = (-1, 3)));"),
+     0,
+     {{{"b", 2}, {"t", 4}}, {{"b", 1}, {"t", 1}}, {{"b", 3}, {"t", 5}}}},
+    {"concat and slice",
+     G("x: f32[b, t], z: f32[b, u]",
+       "y = slice(concat(relu(x), z); starts = (1,), ends = (1000000,), axes = (1,)) * 3.0;"),
+     0,
+     {{{"b", 2}, {"t", 4}, {"u", 1}},
+      {{"b", 1}, {"t", 1}, {"u", 7}},
+      {{"b", 3}, {"t", 20}, {"u", 33}}}},
+    {"attention",
+     G("q: f32[b, 2, t, 4], k: f32[b, 2, u, 4], v: f32[b, 2, u, 4], m: f32[b, 1, 1, u]",
+       "y = matmul(softmax(matmul(q, transpose(k; perm = (0, 1, 3, 2))) * 0.5 + m), v);"),
+     1e-6,
+     {{{"b", 2}, {"t", 4}, {"u", 3}},
+      {{"b", 1}, {"t", 1}, {"u", 7}},
+      {{"b", 3}, {"t", 20}, {"u", 33}}}},
+    {"norm over rows",
+     G("x: f32[b, t, 16], s: f32[16], z: f32[16]", "y = layer_norm(x + x, s, z);"),
+     1e-6,
+     {{{"b", 2}, {"t", 4}}, {{"b", 1}, {"t", 1}}, {{"b", 3}, {"t", 21}}}},
+    {"padding and tiles",
+     G("x: f32[b, t]", "y = tile(pad(x; pads = (0, 2, 1, 3)); repeats = (2, 1)) + 1.0;"),
+     0,
+     {{{"b", 2}, {"t", 4}}, {{"b", 1}, {"t", 1}}, {{"b", 3}, {"t", 21}}}},
+};
+
+static void run_row(const Row *r, bool interpret)
+{
+    Kit k;
+    open_kit(&k, interpret);
+    open_text(&k, r->text);
+    Model open;
+    const void *fixed[MAX_INPUTS] = {0};
+    heald_tensor *in[MAX_INPUTS];
+    int n = make_inputs(k.graph, r->sizes[0], in);
+    if (!make_model(&k, n, in, fixed, true, &open)) fail_msg("%s", rendered(&k));
+    assert_true(open.graph->dims.n > 0);
+    release(in, n);
+    for (int i = 0; i < 5 && r->sizes[i][0].name; i++) {
+        make_inputs(k.graph, r->sizes[i], in);
+        check_size(&k, &open, r->test, in, n, fixed, r->rtol);
+        release(in, n);
+    }
+    close_model(&open);
+    close_kit(&k);
+}
+
+static void interpreted(void **state)
+{
+    run_row(*state, true);
+}
+
+static void compiled(void **state)
+{
+    run_row(*state, false);
+}
+
+int main(int argc, char **argv)
+{
+    struct CMUnitTest tests[2 * COUNT(rows)];
+    size_t n = 0;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        if (argc > 1 && strcmp(argv[1], rows[i].test)) continue;
+        tests[n++] = (struct CMUnitTest){rows[i].test, interpreted, NULL, NULL, (void *)&rows[i]};
+        tests[n++] = (struct CMUnitTest){rows[i].test, compiled, NULL, NULL, (void *)&rows[i]};
+    }
+    return _cmocka_run_group_tests("dynamic", tests, n, NULL, NULL);
+}
