@@ -43,6 +43,19 @@ static bool fail(Import *im, const char *why)
     return false;
 }
 
+// A new value for a result of a node; each name is given once in a graph.
+static GraphValue *result(Import *im, const char *node, const char *name)
+{
+    if (*name && map_has(&im->scope->values, intern(im->library->names, name))) {
+        fail(im,
+             arena_printf(im->arena, "node '%s' gives '%s', which is given already", node, name));
+        return NULL;
+    }
+    GraphValue *v = graph_value(im->graph, name, DT_NONE, -1, NULL);
+    define(im, name, v);
+    return v;
+}
+
 // ---- constants
 
 static bool constant(Import *im, const char *name, const OnnxTensor *t)
@@ -210,8 +223,7 @@ static bool if_node(Import *im, const OnnxNode *n, const char *name)
         return fail(im, arena_printf(im->arena, "in a branch of node '%s' (If)", name));
     }
     for (int i = 0; i < nout; i++) {
-        output[i] = graph_value(im->graph, n->output.at[i], DT_NONE, -1, NULL);
-        define(im, n->output.at[i], output[i]);
+        if (!(output[i] = result(im, name, n->output.at[i]))) return false;
     }
     GraphNode *made =
         graph_node(im->graph, name, "If", (OpBindings){0}, 1 + 2 * nout, input, nout, output);
@@ -308,8 +320,7 @@ static bool one_node(Import *im, const OnnxNode *n, int index)
     GraphValue **output = NEW_ARRAY(im->arena, GraphValue *, n->output.n);
     for (int i = 0; i < n->output.n; i++) {
         if (!*n->output.at[i]) continue;
-        output[i] = graph_value(im->graph, n->output.at[i], DT_NONE, -1, NULL);
-        define(im, n->output.at[i], output[i]);
+        if (!(output[i] = result(im, name, n->output.at[i]))) return false;
     }
     GraphNode *made =
         graph_node(im->graph, name, origin, choices, n->input.n, input, n->output.n, output);

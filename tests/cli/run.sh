@@ -45,6 +45,10 @@ err "it is named" 'cut\.onnx: .*'
 printf 'this is no model' >"$work/text.onnx"
 try "no model at all" 2 run "$work/text.onnx"
 err "it is named too" 'text\.onnx: '
+printf '\x08\x08\x3a\x59\x0a\x14\x0a\x01x\x12\x01y\x1a\x06n_Relu\x22\x04Relu\x0a\x14\x0a\x01x\x12\x01y\x1a\x06n_Relu\x22\x04Relu' >"$work/twice.onnx"
+printf '\x12\x01g\x5a\x13\x0a\x01x\x12\x0e\x0a\x0c\x08\x01\x12\x08\x0a\x02\x08\x02\x0a\x02\x08\x03\x62\x13\x0a\x01y\x12\x0e\x0a\x0c\x08\x01\x12\x08\x0a\x02\x08\x02\x0a\x02\x08\x03\x42\x04\x0a\x00\x10\x11' >>"$work/twice.onnx"
+try "a value given twice" 2 run "$work/twice.onnx"
+err "node and value are named" "node 'n_Relu' gives 'y', which is given already"
 try "no such input file" 2 run $mnist --input Input3="$work/none.npy"
 err "the input file is named" 'none\.npy: No such file'
 try "no such input" 2 run $mnist --input image=$mnist/test_data_set_0/input_0.pb
