@@ -10,8 +10,9 @@
 enum { COMPILE_TIMEOUT_MS = 600000 };
 
 // Generated code relies on wrapping integers and on nothing being contracted or reassociated.
-static const char base_flags[] = "-O3 -std=gnu11 -fwrapv -ffp-contract=off -fno-math-errno -fno-trapping-math "
-                                 "-fno-stack-protector -fvisibility=hidden -fPIC -shared -w";
+static const char base_flags[] =
+    "-O3 -std=gnu11 -fwrapv -ffp-contract=off -fno-math-errno -fno-trapping-math "
+    "-fno-stack-protector -fvisibility=hidden -fPIC -shared -w";
 
 static const char *first_line(Arena *a, const char *text)
 {
@@ -40,15 +41,18 @@ bool toolchain_find(Arena *a, const Target *t, Toolchain *out, const char **why)
     for (size_t i = 0; i < COUNT(candidates); i++) {
         if (!try_compiler(a, candidates[i], out)) {
             if (i > 0 || !wanted || !*wanted) continue;
-            *why = arena_printf(a, "HEALD_CC is %s, which does not run; the package gcc brings a "
-                                   "C compiler", wanted);
+            *why = arena_printf(a,
+                                "HEALD_CC is %s, which does not run; the package gcc brings a "
+                                "C compiler",
+                                wanted);
             return false;
         }
         bool native = !t->arch || !strcmp(t->arch, "native");
         out->flags = arena_printf(a, "%s -march=%s", base_flags, native ? "native" : t->arch);
         return true;
     }
-    *why = "no C compiler found (tried $HEALD_CC, $CC, gcc, clang and cc); the package gcc brings one";
+    *why =
+        "no C compiler found (tried $HEALD_CC, $CC, gcc, clang and cc); the package gcc brings one";
     return false;
 }
 
@@ -75,8 +79,8 @@ const char *toolchain_compile(Arena *a, const Toolchain *t, const char *source_p
     const char *failed = process_run(a, argv.at, COMPILE_TIMEOUT_MS, &r);
     if (log) *log = failed ? arena_strdup(a, "") : r.output;
     if (failed) return failed;
-    if (r.exit_status == 0) return NULL;
-    return arena_printf(a, "the C compiler %s\n  command: %s\n  source: %s\n%s",
-                        r.timed_out ? "took too long" : "failed", joined(a, argv.at), source_path,
-                        r.output);
+    if (r.exit_status == 0 && path_exists(object_path)) return NULL;
+    const char *how = r.timed_out ? "took too long" : r.exit_status ? "failed" : "made no file";
+    return arena_printf(a, "the C compiler %s\n  command: %s\n  source: %s\n%s", how,
+                        joined(a, argv.at), source_path, r.output);
 }

@@ -68,6 +68,8 @@ try "an output folder that cannot be" 2 run $mnist --output-dir "$work/file/out"
 err "the folder is named" '/file: '
 HEALD_CC=/nonexistent/cc try "no compiler" 2 run $mnist
 err "compiler and package are named" '/nonexistent/cc.*package gcc'
+HEALD_CC=/bin/true try "no compiler, but a program" 2 run $mnist --cache-dir "$work/other"
+err "it is told" 'the C compiler made no file'
 HEALD_CC=/nonexistent/cc try "the interpreter needs none" 0 run $mnist --target interp
 try "a cache that cannot be" 2 run $mnist --cache-dir "$work/file/cache"
 err "the cache is named" '/file: '
