@@ -2,6 +2,8 @@
 // Stages, their launch, and memory.
 #include "lang/eval.h"
 
+enum { LOCAL_BYTES = 1 << 20 };
+
 // Names that the stage has defined so far, as what they stand for: the host does not know them.
 static Node *without_names(Eval *e, const Stmts *stage, Node *x)
 {
@@ -105,6 +107,12 @@ static bool memory_size(Eval *e, Node *n, const Buffer *b)
             size > INT64_C(1) << 40)
             return eval_fail(e, n->loc, "'%s' is too large", b->name);
     }
+    // what does not fit into registers lies on the stack of a thread
+    bool whole =
+        b->space == SPACE_LOCAL && (e->kernel->target.kind == TARGET_CPU || !KID(n, MEMORY, over));
+    if (whole && dtype_bytes(b->type, size) > LOCAL_BYTES)
+        return eval_fail(e, n->loc, "'%s' is too large for local memory: at most %d bytes", b->name,
+                         LOCAL_BYTES);
     return true;
 }
 
