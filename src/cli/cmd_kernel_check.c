@@ -119,6 +119,31 @@ static void check_interpreter(Check *c)
     c->ndone++;
 }
 
+// Without an op to compare with: what differs where outputs begin with other bytes was not written.
+static void check_written(Check *c)
+{
+    const ScriptKernel *k = c->kernel;
+    if (k->op || c->failed) return;
+    KernelData again = copy_data(c);
+    for (int i = 0; i < again.n; i++)
+        if (k->param[i].output) memset(again.at[i], 0, (size_t)again.bytes[i]);
+    if (!interp_run(k->kernel, again.at, k->dims, &(InterpOptions){0}, &c->job->context->diag))
+        complain_diagnostics(c, "the interpreter reports");
+    for (int i = 0; i < again.n && !c->failed; i++) {
+        const ScriptParam *p = &k->param[i];
+        int64_t size = (int64_t)dtype_size(p->type), bad = 0, first = -1;
+        for (int64_t e = 0; p->output && e < again.nelem[i]; e++) {
+            const char *x = (char *)again.at[i] + e * size, *y = (char *)c->want.at[i] + e * size;
+            if (!memcmp(x, y, (size_t)size)) continue;
+            if (first < 0) first = e;
+            bad++;
+        }
+        if (bad)
+            complain(c, "%s is not written; %lld of %lld elements are not",
+                     element(c->arena, p, first), (long long)bad, (long long)again.nelem[i]);
+    }
+}
+
 static heald_status check_compiled(Check *c)
 {
     heald_context *ctx = c->job->context;
@@ -347,6 +372,7 @@ static heald_status check_case(KernelJob *j, const Node *decl, const CheckCase *
     heald_status s = kernel_data_fill(j, k, &c.start, one->special);
     if (s) return s;
     check_interpreter(&c);
+    check_written(&c);
     if (!c.failed) s = check_compiled(&c);
     if (!c.failed && !s) s = check_meaning(&c);
     if (s) return s;
