@@ -204,16 +204,32 @@ static heald_status check_input(heald_model *m, int i, const heald_tensor *t)
                      buf_text(&want));
 }
 
-static bool is_for(const heald_model *m, const ModelInstance *in, heald_tensor *const *inputs)
+static bool same_dims(const ModelInstance *in, int i, const heald_tensor *t)
+{
+    for (int k = 0; k < t->rank; k++)
+        if (in->dims[i][k + 1] != t->dims[k]) return false;
+    return true;
+}
+
+// Whether the plan takes the sizes of the inputs.
+static bool takes(const heald_model *m, ModelInstance *in, heald_tensor *const *inputs)
+{
+    const int64_t *dims[MODEL_MAX_INPUTS];
+    PlanInstance *plan;
+    if (m->graph->inputs.n > MODEL_MAX_INPUTS) return false;
+    for (int i = 0; i < m->graph->inputs.n; i++) dims[i] = inputs[i]->dims;
+    return plan_prepare(in->runner, dims, &plan, NULL) == HEALD_OK;
+}
+
+static bool is_for(const heald_model *m, ModelInstance *in, heald_tensor *const *inputs)
 {
     for (int i = 0; i < m->graph->inputs.n; i++) {
         const heald_tensor *t = inputs[i];
         if (in->dims[i][0] != t->rank) return false;
-        for (int k = 0; k < t->rank; k++)
-            if (in->dims[i][k + 1] != t->dims[k]) return false;
+        if ((!in->open || in->fixed[i]) && !same_dims(in, i, t)) return false;
         if (in->fixed[i] && memcmp(in->fixed[i], t->data, (size_t)t->bytes)) return false;
     }
-    return true;
+    return !in->open || takes(m, in, inputs);
 }
 
 // Tries again with more inputs known, as long as the graph asks for them.
@@ -229,6 +245,7 @@ static Graph *specialise(heald_model *m, ModelInstance *in, heald_tensor *const 
         rank[i] = inputs[i]->rank;
     }
     Specialisation s = {.dims = dims, .rank = rank, .data = in->fixed, .wanted = wanted};
+    s.dynamic = in->open;
     for (bool more = true; more;) {
         more = false;
         memset(wanted, 0, (size_t)n * sizeof *wanted);
@@ -260,7 +277,7 @@ static heald_status compile(heald_model *m, ModelInstance *in, heald_tensor *con
 {
     heald_context *c = m->context;
     const Graph *g = specialise(m, in, inputs);
-    if (!g) return HEALD_DIAGNOSTIC;
+    if (!g || (in->open && graph_broken_requirement(g))) return HEALD_DIAGNOSTIC;
     CompileOptions o = {.target = c->target, .user = &c->options};
     if (c->options.progress) o.progress = show_progress;
     heald_status s = context_builder(c, &o.builder);
@@ -289,13 +306,15 @@ static void keep(heald_model *m, ModelInstance *in)
     m->unfinished = NULL;
 }
 
-static heald_status make_instance(heald_model *m, heald_tensor *const *inputs, ModelInstance **out)
+// An instance for the inputs, open or not, in m->unfinished.
+static heald_status try_instance(heald_model *m, heald_tensor *const *inputs, bool open)
 {
     heald_context *c = m->context;
     instance_free(m->unfinished);
     ModelInstance *in = m->unfinished = memory_alloc_zeroed(sizeof *in);
     if (!in) return error_no_memory(&c->error, sizeof *in, "a compiled model");
     in->arena.nomem = &c->nomem;
+    in->open = open;
     int n = m->graph->inputs.n;
     in->dims = NEW_ARRAY(&in->arena, const int64_t *, n);
     in->fixed = NEW_ARRAY(&in->arena, const void *, n);
@@ -306,9 +325,53 @@ static heald_status make_instance(heald_model *m, heald_tensor *const *inputs, M
         in->dims[i] = dims;
     }
     heald_status s = compile(m, in, inputs);
+    if (!s && open && !takes(m, in, inputs)) s = HEALD_CHECK_FAILED;
+    return s;
+}
+
+static bool is_open(const heald_model *m)
+{
+    for (int i = 0; i < m->graph->inputs.n; i++) {
+        const GraphValue *v = m->graph->inputs.at[i];
+        if (v->rank < 0) return true;
+        for (int k = 0; k < v->rank; k++)
+            if (v->dims[k].kind != V_INT) return true;
+    }
+    return false;
+}
+
+// The sizes that a message is about.
+static void note_sizes(const heald_model *m, heald_tensor *const *inputs)
+{
+    Buf text;
+    buf_init(&text, &m->context->scratch);
+    for (int i = 0; i < m->graph->inputs.n; i++) {
+        const GraphValue *v = m->graph->inputs.at[i];
+        for (int k = 0; k < inputs[i]->rank; k++) {
+            const Value *d = v->rank < 0 ? NULL : &v->dims[k];
+            if (d && d->kind == V_INT) continue;
+            buf_printf(&text, "%s%s is %lld (axis %d of input '%s')", text.size ? ", " : "",
+                       d && d->kind == V_STR && d->u.str[0] ? d->u.str : "the extent",
+                       (long long)inputs[i]->dims[k], k, v->name);
+        }
+    }
+    if (text.size) diag_note(&m->context->diag, 0, "where %s", buf_text(&text));
+}
+
+// Open if the model is; where it cannot be for these sizes, made for them alone. What is wrong with
+// them shows then.
+static heald_status make_instance(heald_model *m, heald_tensor *const *inputs, ModelInstance **out)
+{
+    bool open = is_open(m) && m->context->target.kind == TARGET_CPU;
+    heald_status s = open ? try_instance(m, inputs, true) : HEALD_CHECK_FAILED;
+    if (s == HEALD_DIAGNOSTIC || s == HEALD_CHECK_FAILED || s == HEALD_INVALID_ARGUMENT) {
+        diag_clear(&m->context->diag);
+        s = try_instance(m, inputs, false);
+        if (s == HEALD_DIAGNOSTIC) note_sizes(m, inputs);
+    }
     if (s) return s;
-    keep(m, in);
-    *out = in;
+    *out = m->unfinished;
+    keep(m, m->unfinished);
     return HEALD_OK;
 }
 

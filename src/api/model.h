@@ -11,14 +11,17 @@
 
 typedef struct ModelInstance {
     Arena arena;
-    const int64_t **dims; // (inputs) shapes that it is for
+    // It serves every size of the dimensions that the model leaves open, as far as its plan allows;
+    // otherwise the shapes in `dims` alone.
+    bool open;
+    const int64_t **dims; // (inputs) rank, then extents, of the inputs at hand when it was made
     const void **fixed;   // (inputs) elements that it is for, where shapes depend on them; or NULL
     CompiledModel *compiled;
     PlanRunner *runner;
     uint64_t used; // the model's clock at the last use
 } ModelInstance;
 
-enum { MODEL_MAX_INSTANCES = 16 };
+enum { MODEL_MAX_INSTANCES = 16, MODEL_MAX_INPUTS = 256 };
 
 struct heald_model {
     heald_context *context;

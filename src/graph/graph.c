@@ -126,31 +126,6 @@ Value graph_value_size(Arena *a, const GraphValue *v)
     return size_value(a, value_expr(n));
 }
 
-const GraphRequirement *graph_broken_requirement(const Graph *g)
-{
-    for (int i = 0; i < g->requirements.n; i++) {
-        int64_t holds;
-        if (!size_hint(g->requirements.at[i].cond, &holds) || !holds) return &g->requirements.at[i];
-    }
-    return NULL;
-}
-
-bool graph_require(Graph *g, const Node *cond, const char *message, const GraphNode *n, Diag *d)
-{
-    Value c = size_value(g->arena, (Value){.kind = V_EXPR, .u.expr = (Node *)cond});
-    if (c.kind == V_BOOL && c.u.i) return true;
-    if (c.kind == V_BOOL) {
-        diag_error(d, 0, "%s", message);
-        return false;
-    }
-    for (int i = 0; i < g->requirements.n; i++)
-        if (node_equal(g->requirements.at[i].cond, c.u.expr)) return true;
-    GraphRequirement r = {
-        c.u.expr, arena_printf(g->arena, "node '%s' (%s): %s", n->name, n->origin, message)};
-    VEC_PUSH(g->arena, &g->requirements, r);
-    return true;
-}
-
 int64_t graph_value_nelem(const GraphValue *v)
 {
     int64_t dims[GRAPH_MAX_RANK], n = 1;

@@ -234,6 +234,8 @@ static void plan_dimensions(Compiling *c)
         const GraphDim *d = &g->dims.at[i];
         plan_dim(p, d->name, d->input, d->axis);
     }
+    for (int i = 0; i < g->requirements.n; i++)
+        plan_require(p, shape_of(c, g->requirements.at[i].cond), g->requirements.at[i].message);
     for (int i = 0; i < g->dims.n; i++) {
         const Var *v = g->dims.at[i].var;
         ShapeExpr dim = shape_dim(c->arena, i);
@@ -243,8 +245,6 @@ static void plan_dimensions(Compiling *c)
                      arena_printf(c->arena, "%s is not from %lld to %lld", v->name,
                                   (long long)v->lo, (long long)v->hi));
     }
-    for (int i = 0; i < g->requirements.n; i++)
-        plan_require(p, shape_of(c, g->requirements.at[i].cond), g->requirements.at[i].message);
 }
 
 static bool is_view(const GraphNode *n)

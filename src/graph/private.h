@@ -10,7 +10,7 @@
 Value size_value(Arena *a, Value v);
 bool size_is_one(const Value *v);
 Value graph_value_size(Arena *a, const GraphValue *v); // how many elements
-// Another requirement, at a node; false with a diagnostic if it never holds.
+// require.c: another requirement, at a node; false with a diagnostic if it never holds.
 bool graph_require(Graph *g, const Node *cond, const char *message, const GraphNode *n, Diag *d);
 
 // elements.c: elements of the node's output that are known or sizes. `t` is that output as the

@@ -3,10 +3,12 @@
 // form.
 #include "ir/size.h"
 
+#include "ir/kernel.h"
+
 static bool is_size_kind(const Node *n)
 {
     switch (n->kind) {
-    case N_INT: return n->type == DT_I64 || n->type == DT_BOOL;
+    case N_INT: return true;
     case N_VARREF: return n->u.var->builtin == VAR_DIM;
     case N_ADD:
     case N_SUB:
@@ -51,30 +53,67 @@ int size_compare(const Node *x, const Node *y)
     return c;
 }
 
-// ---- integers of other types
+// ---- integers of other types, and reals that are integers
+
+static Node *lift(Arena *a, Node *n);
+
+static bool whole(double f)
+{
+    return f == (double)(int64_t)f && f > -9e15 && f < 9e15;
+}
+
+// floor(n) of a real that is no integer: a quotient, or a product with 1 / k.
+static Node *lift_floor(Arena *a, Node *n)
+{
+    Node *x = lift(a, n), *y;
+    if (x || n->nkid != 2 || !dtype_is_float((DType)n->type)) return x;
+    x = lift(a, n->kid[0]);
+    if (!x) return NULL;
+    if (n->kind == N_DIV) y = lift(a, n->kid[1]);
+    else if (n->kind != N_MUL || n->kid[1]->kind != N_FLOAT || n->kid[1]->u.f <= 0) return NULL;
+    else y = whole(1 / n->kid[1]->u.f) ? node_i64(a, (int64_t)(1 / n->kid[1]->u.f)) : NULL;
+    return y ? node_fold(a, node_binary(a, N_DIV, x, y)) : NULL;
+}
+
+static Node *lift_cast(Arena *a, Node *n)
+{
+    if (n->type == DT_BOOL && n->kid[0]->type != DT_BOOL) {
+        Node *v = lift(a, n->kid[0]);
+        return v ? node_fold(a, node_binary(a, N_NE, v, node_i64(a, 0))) : NULL;
+    }
+    bool floor = dtype_is_float((DType)n->kid[0]->type) && !dtype_is_float((DType)n->type);
+    if (!floor) return lift(a, n->kid[0]);
+    Node *x = lift_floor(a, n->kid[0]);
+    int64_t lo = -1, hi;
+    if (x) size_range(x, &lo, &hi);
+    return lo >= 0 ? x : lift(a, n->kid[0]); // a cast goes towards zero
+}
+
+static Node *lift(Arena *a, Node *n)
+{
+    bool real = dtype_is_float((DType)n->type), boolean = n->type == DT_BOOL;
+    if (n->lanes > 1 || n->nkid > 3) return NULL;
+    if (n->kind == N_INT) return boolean ? n : node_i64(a, n->u.i);
+    if (n->kind == N_FLOAT) return whole(n->u.f) ? node_i64(a, (int64_t)n->u.f) : NULL;
+    if (n->kind == N_VARREF) return size_is(n) ? n : NULL;
+    if (n->kind == N_CAST) return lift_cast(a, n);
+    if (n->kind == N_INTRIN && intrinsic_id(n->u.intr) == INTR_FLOOR)
+        return lift_floor(a, n->kid[0]);
+    if (!(boolean || real || dtype_is_int((DType)n->type)) || !is_size_kind(n)) return NULL;
+    if (real && (n->kind == N_DIV || n->kind == N_MOD)) return NULL;
+    Node *kid[3];
+    for (uint32_t i = 0; i < n->nkid; i++) {
+        kid[i] = lift(a, n->kid[i]);
+        if (!kid[i]) return NULL;
+        if (kid[i]->type == DT_BOOL && n->kid[i]->type != DT_BOOL) // as in T(c)
+            kid[i] = node_select(a, kid[i], node_i64(a, 1), node_i64(a, 0));
+    }
+    return node_fold(a, node_make(a, (NodeKind)n->kind, n->loc, (int)n->nkid, kid));
+}
 
 Node *size_lift(Arena *a, Node *n)
 {
-    if (n->lanes > 1) return NULL;
-    if (n->kind == N_CAST)
-        return dtype_is_int((DType)n->type) || n->type == DT_BOOL ? size_lift(a, n->kid[0]) : NULL;
-    bool boolean = n->type == DT_BOOL;
-    if ((!boolean && !dtype_is_int((DType)n->type)) ||
-        (n->kind != N_INT && n->kind != N_VARREF && !is_size_kind(n)))
-        return NULL;
-    if (n->kind == N_INT) return boolean ? n : node_int(a, n->loc, DT_I64, n->u.i);
-    if (n->kind == N_VARREF) return size_is(n) ? n : NULL;
-    Node *kid[3];
-    if (n->nkid > 3) return NULL;
-    for (uint32_t i = 0; i < n->nkid; i++) {
-        kid[i] = size_lift(a, n->kid[i]);
-        if (!kid[i]) return NULL;
-        // A bool as a number, as in T(c).
-        if (kid[i]->type == DT_BOOL && n->kid[i]->type != DT_BOOL)
-            kid[i] = node_select(a, kid[i], node_i64(a, 1), node_i64(a, 0));
-    }
-    Node *made = node_make(a, (NodeKind)n->kind, n->loc, (int)n->nkid, kid);
-    return node_fold(a, made);
+    return lift(a, n);
 }
 
 // ---- bounds

@@ -11,8 +11,8 @@
 bool size_is(const Node *n);
 // An equal size in normal form; n itself where that is it. n must be a size.
 Node *size_simplify(Arena *a, Node *n);
-// The i64 size that an expression of integers is, with conversions between integer types left out:
-// what is converted is taken to fit. NULL: it is none.
+// The i64 size that an expression is, where it is computed in other integer types or in reals that
+// are integers, as models do: conversions are taken to be exact. NULL: it is none.
 Node *size_lift(Arena *a, Node *n);
 // Bounds, inclusive; INT64_MIN and INT64_MAX where they are out of range or unknown.
 void size_range(const Node *n, int64_t *lo, int64_t *hi);

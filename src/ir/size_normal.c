@@ -310,7 +310,8 @@ static Poly poly_of(Arena *a, Node *n)
         Node *q = y.bad ? normal(a, n->kid[1]) : poly_node(a, &y);
         return of_atom(a, node_binary(a, (NodeKind)n->kind, p, q));
     }
-    if (n->kind == N_VARREF) return of_atom(a, n);
+    if (n->kind == N_VARREF)
+        return n->u.var->lo == n->u.var->hi ? constant(a, n->u.var->lo) : of_atom(a, n);
     Node *m = normal(a, n);
     switch (m->kind) {
     case N_MIN:
@@ -320,11 +321,12 @@ static Poly poly_of(Arena *a, Node *n)
     }
 }
 
-static Node *difference(Arena *a, Node *x, Node *y)
+// Bounds of x - y, which are closer where both have a part in common.
+static void difference(Arena *a, Node *x, Node *y, int64_t *lo, int64_t *hi)
 {
     Poly p = poly_of(a, x), q = poly_of(a, y);
     add_poly(&p, &q, -1);
-    return p.bad ? NULL : poly_node(a, &p);
+    size_range(p.bad ? node_binary(a, N_SUB, x, y) : poly_node(a, &p), lo, hi);
 }
 
 static Node *truth(Arena *a, bool b)
@@ -334,9 +336,8 @@ static Node *truth(Arena *a, bool b)
 
 static Node *normal_min_max(Arena *a, Node *n, Node *x, Node *y)
 {
-    Node *d = difference(a, x, y);
-    int64_t lo = INT64_MIN, hi = INT64_MAX;
-    if (d) size_range(d, &lo, &hi);
+    int64_t lo, hi;
+    difference(a, x, y, &lo, &hi);
     bool is_min = n->kind == N_MIN;
     if (lo >= 0) return is_min ? y : x;
     if (hi <= 0) return is_min ? x : y;
@@ -346,9 +347,8 @@ static Node *normal_min_max(Arena *a, Node *n, Node *x, Node *y)
 
 static Node *normal_comparison(Arena *a, Node *n, Node *x, Node *y)
 {
-    Node *d = x->type == DT_BOOL ? NULL : difference(a, x, y);
     int64_t lo = INT64_MIN, hi = INT64_MAX;
-    if (d) size_range(d, &lo, &hi);
+    if (x->type != DT_BOOL) difference(a, x, y, &lo, &hi);
     bool equal = lo == 0 && hi == 0, apart = lo > 0 || hi < 0;
     switch (n->kind) {
     case N_EQ:
@@ -369,8 +369,8 @@ static Node *normal(Arena *a, Node *n)
 {
     Node *kid[3] = {0};
     switch (n->kind) {
-    case N_INT:
-    case N_VARREF: return n;
+    case N_INT: return n;
+    case N_VARREF:
     case N_ADD:
     case N_SUB:
     case N_MUL:

@@ -140,9 +140,10 @@ static bool known_element(Eval *e, Loc loc, const Tensor *t, int n, const Value 
     int64_t at = 0;
     Node *x;
     for (int i = 0; i < n; i++) {
-        if (index[i].kind != V_INT || t->dims[i].kind != V_INT) return false;
-        if (index[i].u.i < 0 || index[i].u.i >= t->dims[i].u.i) return false;
-        at = at * t->dims[i].u.i + index[i].u.i;
+        Value k = index[i].kind == V_EXPR ? value_expr(index[i].u.expr) : index[i];
+        if (k.kind != V_INT || t->dims[i].kind != V_INT) return false;
+        if (k.u.i < 0 || k.u.i >= t->dims[i].u.i) return false;
+        at = at * t->dims[i].u.i + k.u.i;
     }
     if (t->elements[at].kind == V_NONE || !eval_node_as(e, loc, t->elements[at], t->type, &x))
         return false;

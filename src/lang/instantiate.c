@@ -182,8 +182,8 @@ OpInst *op_apply(Instance *in, Loc loc, const Node *op, int narg, const Value *a
 // Nothing of memory, and no variable that a statement would define.
 static bool from_dims(const Node *n)
 {
-    if (n->kind == N_LOAD || n->kind == N_LOAD_ELSE || n->kind == N_REF || n->kind == N_INTRIN)
-        return false;
+    if (n->kind == N_LOAD || n->kind == N_LOAD_ELSE || n->kind == N_REF) return false;
+    if (n->kind == N_INTRIN && !strchr(n->u.intr->flags, 'P')) return false;
     if (n->kind == N_VARREF && n->u.var->builtin != VAR_DIM) return false;
     for (uint32_t i = 0; i < n->nkid; i++)
         if (n->kid[i] && !from_dims(n->kid[i])) return false;

@@ -108,6 +108,7 @@ static bool make_model(Kit *k, int n, heald_tensor *const *input, const void **f
     diag_clear(&k->diag);
     while (!(m->graph = graph_specialise(k->graph, &k->arena, &s, &k->target, &k->diag))) {
         bool more = false;
+        if (getenv("HEALD_TEST_VERBOSE")) fprintf(stderr, "%s", rendered(k));
         for (int i = 0; i < n; i++) {
             if (!wanted[i] || fixed[i]) continue;
             fixed[i] = arena_copy(&k->arena, input[i]->data, (size_t)input[i]->bytes);
@@ -173,8 +174,11 @@ static int make_inputs(const Graph *g, const Size *sizes, heald_tensor **out)
             for (const Size *s = sizes; v->dims[r].kind == V_STR && s->name; s++)
                 if (!strcmp(s->name, v->dims[r].u.str)) dims[r] = s->value;
         }
+        if (!strcmp(v->name, "image")) // nothing in the model names its axes
+            dims[0] = 1, dims[2] = sizes[0].value, dims[3] = sizes[1].value;
         assert_int_equal(tensor_create((DType)v->type, v->rank, dims, &out[i], NULL), HEALD_OK);
         fill(out[i], (uint64_t)i + 7);
+        if (!strcmp(v->name, "sr")) dtype_store_i64((DType)v->type, out[i]->data, 16000);
     }
     return g->inputs.n;
 }
@@ -333,14 +337,88 @@ static void compiled(void **state)
     run_row(*state, false);
 }
 
+// ---- models
+
+typedef struct ModelRow {
+    const char *model;
+    Size sizes[6][4]; // of each run; the first ones are at hand when it is compiled
+    Size forbidden[4];
+    const char *message; // what it says then, in part
+} ModelRow;
+
+static const ModelRow model_rows[] = {
+    {"bert_toy_ort",
+     {{{"batch", 1}, {"max_seq_len_in_batch", 8}},
+      {{"batch", 3}, {"max_seq_len_in_batch", 5}},
+      {{"batch", 1}, {"max_seq_len_in_batch", 1}},
+      {{"batch", 2}, {"max_seq_len_in_batch", 16}}},
+     {{0}},
+     NULL},
+    {"ppocr_mobile_v1.1_det",
+     {{{"h", 64}, {"w", 64}}, {{"h", 96}, {"w", 32}}, {{"h", 160}, {"w", 224}}},
+     {{0}},
+     NULL},
+    {"silero_vad_16k_op15",
+     {{{"batch", 1}, {"sequence", 576}},
+      {{"batch", 3}, {"sequence", 576}},
+      {{"batch", 2}, {"sequence", 544}},
+      {{"batch", 17}, {"sequence", 512}}},
+     {{0}},
+     NULL},
+};
+
+static bool open_onnx(Kit *k, const char *name)
+{
+    Arena *a = &k->arena;
+    const char *root = getenv("HEALD_MODELS"), *dir = root ? path_join(a, root, name) : NULL;
+    const char *path = dir ? path_join(a, dir, "model.onnx") : NULL;
+    if (!path || !path_exists(path)) return false;
+    const char *why = file_map(a, path, &k->file);
+    if (!why) why = onnx_model_parse(a, path, k->file.data, k->file.size, &k->onnx);
+    if (why) fail_msg("%s", why);
+    k->ops = op_table_new(a, &k->library);
+    k->graph = onnx_import(a, &k->library, k->ops, k->onnx, dir, &k->diag);
+    if (!k->graph) fail_msg("%s", rendered(k));
+    return true;
+}
+
+static void model(void **state)
+{
+    const ModelRow *r = *state;
+    Kit k;
+    open_kit(&k, false);
+    if (!open_onnx(&k, r->model)) {
+        close_kit(&k);
+        skip();
+    }
+    Model open;
+    const void *fixed[MAX_INPUTS] = {0};
+    heald_tensor *in[MAX_INPUTS];
+    int n = make_inputs(k.graph, r->sizes[0], in);
+    if (!make_model(&k, n, in, fixed, true, &open)) fail_msg("%s", rendered(&k));
+    release(in, n);
+    for (int i = 0; i < 6 && r->sizes[i][0].name; i++) {
+        make_inputs(k.graph, r->sizes[i], in);
+        check_size(&k, &open, r->model, in, n, fixed, 1e-5);
+        release(in, n);
+    }
+    close_model(&open);
+    close_kit(&k);
+}
+
 int main(int argc, char **argv)
 {
-    struct CMUnitTest tests[2 * COUNT(rows)];
+    struct CMUnitTest tests[2 * COUNT(rows) + COUNT(model_rows)];
     size_t n = 0;
     for (size_t i = 0; i < COUNT(rows); i++) {
         if (argc > 1 && strcmp(argv[1], rows[i].test)) continue;
         tests[n++] = (struct CMUnitTest){rows[i].test, interpreted, NULL, NULL, (void *)&rows[i]};
         tests[n++] = (struct CMUnitTest){rows[i].test, compiled, NULL, NULL, (void *)&rows[i]};
+    }
+    for (size_t i = 0; i < COUNT(model_rows); i++) {
+        const ModelRow *r = &model_rows[i];
+        if (argc > 1 && strcmp(argv[1], r->model)) continue;
+        tests[n++] = (struct CMUnitTest){r->model, model, NULL, NULL, (void *)r};
     }
     return _cmocka_run_group_tests("dynamic", tests, n, NULL, NULL);
 }
