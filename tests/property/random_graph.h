@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random graphs over all operators that the library declares, as text that can be kept, and what runs
-// them: unfused and fused, by the interpreter and as C. The text is the truth: even a graph just made
+// them: unfused and fused, by the interpreter and as C, with an extent open. The text is the truth: even a graph just made
 // is run from its text, and the elements of its inputs follow from their names.
 #ifndef HEALD_TESTS_RANDOM_GRAPH_H
 #define HEALD_TESTS_RANDOM_GRAPH_H
@@ -95,7 +95,16 @@ bool rg_attribute(RgContext *c, const Node *param, Map *attrs);
 
 // ---- running
 
-typedef enum RgWay { RG_REFERENCE, RG_FUSED, RG_UNFUSED_C, RG_FUSED_C, RG_PLAIN, RG_WAYS } RgWay;
+typedef enum RgWay {
+    RG_REFERENCE,
+    RG_FUSED,
+    RG_UNFUSED_C,
+    RG_FUSED_C,
+    RG_OPEN_C,
+    RG_OPEN,
+    RG_PLAIN,
+    RG_WAYS
+} RgWay;
 extern const char *const rg_way_name[RG_WAYS];
 
 typedef enum RgOutcome {
@@ -110,6 +119,7 @@ typedef struct RgRun {
     const char *text, *name;
     Graph *graph;
     Graph *plain; // of a graph whose name begins with r or p: without rules and constants
+    Graph *open;  // with an extent that stays open, of another value at hand; NULL: it cannot be
     CompiledModel *model[RG_WAYS];
     void **input; // by input of the graph: its elements
     void **output[RG_WAYS];

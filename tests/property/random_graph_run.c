@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running a graph in four ways and comparing bit for bit, all NaNs being one. The same templates are
-// chosen in every way, and none sums in another order depending on what is fused into it, so nothing
-// may differ. (Templates against the meaning of their ops: random_graph_meaning.c.) The C of many
-// graphs is one file: compiling each kernel alone would take minutes.
+// Running a graph in several ways and comparing bit for bit, all NaNs being one. The same templates
+// are chosen in every way, and none sums in another order depending on what is fused into it, nor on
+// whether an extent is known, so nothing may differ. (Templates against the meaning of their ops:
+// random_graph_meaning.c.) The C of many graphs is one file: compiling each kernel alone would take
+// minutes.
 #include "random_graph.h"
 
 #include "base/os.h"
@@ -15,8 +16,13 @@
 #include <unistd.h>
 
 const char *const rg_way_name[RG_WAYS] = {
-    "unfused, interpreted", "fused, interpreted",          "unfused, compiled",
-    "fused, compiled",      "without rules and constants",
+    [RG_REFERENCE] = "unfused, interpreted",
+    [RG_FUSED] = "fused, interpreted",
+    [RG_UNFUSED_C] = "unfused, compiled",
+    [RG_FUSED_C] = "fused, compiled",
+    [RG_OPEN_C] = "with an open dimension, compiled",
+    [RG_OPEN] = "with an open dimension, interpreted",
+    [RG_PLAIN] = "without rules and constants",
 };
 
 enum { GUARD_BYTES = 64, GUARD = 0xb7 };
@@ -110,9 +116,57 @@ static void specialise_twice(RgRun *r, const Graph *g, Specialisation *how, Diag
     if (r->name[0] == 'p') l->rules.n = 0;
     r->graph = graph_specialise(g, &r->arena, how, &r->world->target, d);
     l->rules.n = 0;
+    const void *const *data = how->data;
     how->data = NULL;
     if (r->name[0] != 'g') r->plain = graph_specialise(g, &r->arena, how, &r->world->target, d);
     l->rules.n = nrule;
+    how->data = data;
+}
+
+// The extent that most axes of inputs have, of those above 1; 0: none.
+static int64_t common_extent(const Graph *g, const Specialisation *how)
+{
+    int64_t best = 0;
+    int most = 0;
+    for (int i = 0; i < g->inputs.n; i++)
+        for (int k = 0; k < how->rank[i]; k++) {
+            int64_t n = how->dims[i][k];
+            int count = 0;
+            for (int j = 0; j < g->inputs.n; j++)
+                for (int l = 0; l < how->rank[j]; l++) count += how->dims[j][l] == n;
+            if (n > 1 && count > most) {
+                most = count;
+                best = n;
+            }
+        }
+    return best;
+}
+
+// Specialises g with one extent of its inputs open, for another value at hand. Many graphs need to
+// know it: then there is none, nor where an input with it is constant.
+static void specialise_open(RgRun *r, Graph *g, const Specialisation *how)
+{
+    Arena *a = &r->arena;
+    int64_t extent = common_extent(g, how);
+    if (!extent) return;
+    const int64_t **dims = NEW_ARRAY(a, const int64_t *, g->inputs.n);
+    for (int i = 0; i < g->inputs.n; i++) {
+        GraphValue *v = g->inputs.at[i];
+        int64_t *d = NEW_ARRAY(a, int64_t, v->rank);
+        for (int k = 0; k < v->rank; k++) {
+            d[k] = how->dims[i][k];
+            if (d[k] != extent) continue;
+            if (how->data[i]) return;
+            v->dims[k] = value_str(intern(r->world->library.names, "n"));
+            d[k] = 2 * extent + 1;
+        }
+        dims[i] = d;
+    }
+    Diag quiet;
+    diag_init(&quiet, a, &r->world->sources);
+    Specialisation s = {.dims = dims, .rank = how->rank, .data = how->data, .dynamic = true};
+    r->open = graph_specialise(g, a, &s, &r->world->target, &quiet);
+    if (r->open && !r->open->dims.n) r->open = NULL;
 }
 
 static bool specialise(RgRun *r)
@@ -128,6 +182,7 @@ static bool specialise(RgRun *r)
         r->name = decl->u.sym;
         make_inputs(r, decl, g, &how);
         specialise_twice(r, g, &how, &d);
+        if (r->graph && r->name[0] == 'g') specialise_open(r, g, &how);
         if (!r->graph && r->plain)
             conclude(r, RG_DIFFERS, "%s: %s", "rules or folding make it fail", rendered(r, &d));
     }
@@ -137,7 +192,7 @@ static bool specialise(RgRun *r)
 
 static bool is_c(RgWay way)
 {
-    return way == RG_UNFUSED_C || way == RG_FUSED_C;
+    return way >= RG_UNFUSED_C && way <= RG_OPEN_C;
 }
 
 static bool compile(RgRun *r, RgWay way)
@@ -146,11 +201,12 @@ static bool compile(RgRun *r, RgWay way)
     CompileOptions o = {
         .target = r->world->target, .builder.interpret = !c, .builder.source_only = c};
     o.builder.passes.verify = true;
-    o.fuse.off = way != RG_FUSED && way != RG_FUSED_C;
+    o.fuse.off = way == RG_REFERENCE || way == RG_UNFUSED_C || way == RG_PLAIN;
     Diag d;
     Error e = {0};
     diag_init(&d, &r->arena, &r->world->sources);
-    Graph *g = way == RG_PLAIN ? r->plain : r->graph;
+    bool open = way == RG_OPEN || way == RG_OPEN_C;
+    Graph *g = way == RG_PLAIN ? r->plain : open ? r->open : r->graph;
     if (!model_compile(g, &r->arena, &o, &r->model[way], &d, &e)) return true;
     const char *text = d.nerror ? rendered(r, &d) : e.text;
     conclude(r, way == RG_REFERENCE ? RG_REJECTED : RG_DIFFERS, "%s does not compile: %s",
@@ -323,7 +379,9 @@ RgRun *rg_run_begin(RgWorld *w, const char *text)
     rg_check_meaning(r);
     if (r->plain && compile(r, RG_PLAIN) && run(r, RG_PLAIN)) compare_plain(r);
     if (compile(r, RG_FUSED) && run(r, RG_FUSED)) compare(r, RG_FUSED);
+    if (r->open && compile(r, RG_OPEN) && run(r, RG_OPEN)) compare(r, RG_OPEN);
     if (w->have_compiler && compile(r, RG_UNFUSED_C)) compile(r, RG_FUSED_C);
+    if (w->have_compiler && r->open && r->outcome == RG_SAME) compile(r, RG_OPEN_C);
     return r;
 }
 
@@ -358,7 +416,7 @@ static const char *compile_all(RgWorld *w, Arena *a, RgRun **runs, int n, const 
     buf_init(&helpers, a);
     buf_init(&stages, a);
     for (int i = 0; i < n; i++)
-        for (int way = RG_UNFUSED_C; way <= RG_FUSED_C; way++) {
+        for (int way = RG_UNFUSED_C; way <= RG_OPEN_C; way++) {
             const CompiledModel *m = runs[i]->model[way];
             for (int k = 0; m && k < m->kernels.n; k++)
                 add_source(a, texts, &seen, m->kernels.at[k]->source, &helpers, &stages);
@@ -375,10 +433,11 @@ static const char *compile_all(RgWorld *w, Arena *a, RgRun **runs, int n, const 
 
 static void run_compiled(RgRun *r, const char *object)
 {
-    for (int way = RG_UNFUSED_C; way <= RG_FUSED_C && r->outcome == RG_SAME; way++) {
+    for (int way = RG_UNFUSED_C; way <= RG_OPEN_C && r->outcome == RG_SAME; way++) {
         CompiledModel *m = r->model[way];
         Error e = {0};
         heald_status s = HEALD_OK;
+        if (!m) continue;
         for (int k = 0; !s && k < m->kernels.n; k++)
             s = kernel_load(&r->arena, m->kernels.at[k], object, &e);
         if (s) conclude(r, RG_DIFFERS, "%s cannot be loaded: %s", rg_way_name[way], e.text);

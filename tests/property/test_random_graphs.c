@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random graphs give the same results unfused and fused, interpreted and compiled. Without arguments:
+// Random graphs give the same results unfused and fused, interpreted and compiled, open and static. Without arguments:
 // the kept graphs of tests/property/graphs, 200 graphs of a fixed seed and as many of a new one as the
 // time allows. `--count N --seed S` runs others, `--only I` one of them, with its text and groups;
 // `--shrink` makes it smaller; a FILE is a kept graph, with
@@ -34,7 +34,7 @@ typedef struct Options {
 } Options;
 
 typedef struct Tally {
-    int graphs, nodes, rejected, failed;
+    int graphs, nodes, open, rejected, failed;
     int used[512], kept[512]; // by op: nodes made, nodes of graphs that ran
 } Tally;
 
@@ -107,6 +107,7 @@ static int run_batch(RgWorld *w, const Options *o, int first, int n, Tally *t)
     for (int i = 0; i < n; i++) {
         t->graphs++;
         t->nodes += graph[i]->nodes.n;
+        t->open += run[i]->open != NULL;
         t->rejected += run[i]->outcome == RG_REJECTED;
         count_ops(w, graph[i], t->used);
         if (run[i]->outcome != RG_REJECTED) count_ops(w, graph[i], t->kept);
@@ -137,9 +138,10 @@ static bool run_many(RgWorld *w, const Options *o)
                t->kept[k]);
     bool ok = t->failed == 0;
     if (o->statistics) printf("# %zu bytes in the world\n", w->arena.total_bytes);
-    printf("%s - seed %llu: %d graphs, %d nodes, %d refused by the reference, %d failed, %.1f s\n",
-           ok ? "ok" : "not ok", (unsigned long long)o->seed, t->graphs, t->nodes, t->rejected,
-           t->failed, (double)(clock_ns() - start) / 1e9);
+    printf("%s - seed %llu: %d graphs, %d nodes, %d with an open dimension, %d refused by the "
+           "reference, %d failed, %.1f s\n",
+           ok ? "ok" : "not ok", (unsigned long long)o->seed, t->graphs, t->nodes, t->open,
+           t->rejected, t->failed, (double)(clock_ns() - start) / 1e9);
     fflush(stdout);
     free(t);
     return ok;
