@@ -615,6 +615,22 @@ void graph_remove_dead(Graph *g, Arena *scratch)
     }
 }
 
+// Sizes once more, with what is known of the dimensions by now.
+static void simplify_sizes(Graph *g)
+{
+    for (int i = 0; i < g->values.n; i++)
+        for (int k = 0; k < g->values.at[i]->rank; k++)
+            g->values.at[i]->dims[k] = size_value(g->arena, g->values.at[i]->dims[k]);
+    for (int i = 0; i < g->nodes.n; i++) {
+        Map *attrs = &g->nodes.at[i]->attrs;
+        for (int k = 0; k < attrs->n; k++) {
+            Value *v = NEW(g->arena, Value); // the model's own stay as they are
+            *v = size_value(g->arena, *(const Value *)attrs->entry[k].value);
+            attrs->entry[k].value = v;
+        }
+    }
+}
+
 static bool specialise(Specialiser *s, const Specialisation *how)
 {
     if (!add_inputs(s, how)) return false;
@@ -626,6 +642,7 @@ static bool specialise(Specialiser *s, const Specialisation *how)
     for (int i = 0; i < s->from->outputs.n; i++)
         graph_output(s->to, s->map[s->from->outputs.at[i]->id]);
     graph_remove_dead(s->to, s->scratch);
+    if (s->dynamic) simplify_sizes(s->to);
     return graph_rewrite(s->to, s->target, s->fold_limit, s->diag);
 }
 

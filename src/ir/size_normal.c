@@ -334,6 +334,16 @@ static Node *truth(Arena *a, bool b)
     return node_int(a, 0, DT_BOOL, b);
 }
 
+// Nested minima and maxima of constants and one more as one: min(2, min(3, x)) = min(2, x).
+static Node *flat(Arena *a, Node *n)
+{
+    Node *x = n->kid[0], *y = n->kid[1];
+    if (x->kind != N_INT) x = n->kid[1], y = n->kid[0];
+    if (x->kind != N_INT || y->kind != n->kind || y->kid[0]->kind != N_INT) return n;
+    bool own = (x->u.i < y->kid[0]->u.i) == (n->kind == N_MIN);
+    return own ? node_binary(a, (NodeKind)n->kind, x, y->kid[1]) : y;
+}
+
 static Node *normal_min_max(Arena *a, Node *n, Node *x, Node *y)
 {
     int64_t lo, hi;
@@ -341,12 +351,27 @@ static Node *normal_min_max(Arena *a, Node *n, Node *x, Node *y)
     bool is_min = n->kind == N_MIN;
     if (lo >= 0) return is_min ? y : x;
     if (hi <= 0) return is_min ? x : y;
-    return size_compare(x, y) <= 0 ? node_binary(a, (NodeKind)n->kind, x, y)
-                                   : node_binary(a, (NodeKind)n->kind, y, x);
+    return flat(a, size_compare(x, y) <= 0 ? node_binary(a, (NodeKind)n->kind, x, y)
+                                           : node_binary(a, (NodeKind)n->kind, y, x));
+}
+
+// min(x, y) == y as y <= x, and max(x, y) == y as x <= y. NULL: n is no such thing.
+static Node *as_bound(Arena *a, Node *x, Node *y)
+{
+    if (x->kind != N_MIN && x->kind != N_MAX) return NULL;
+    for (int i = 0; i < 2; i++) {
+        Node *other = x->kid[1 - i];
+        if (!node_equal(x->kid[i], y)) continue;
+        return x->kind == N_MIN ? node_binary(a, N_LE, y, other) : node_binary(a, N_LE, other, y);
+    }
+    return NULL;
 }
 
 static Node *normal_comparison(Arena *a, Node *n, Node *x, Node *y)
 {
+    Node *bound = n->kind != N_EQ || x->type == DT_BOOL ? NULL : as_bound(a, x, y);
+    if (!bound && n->kind == N_EQ && x->type != DT_BOOL) bound = as_bound(a, y, x);
+    if (bound) return normal(a, bound);
     int64_t lo = INT64_MIN, hi = INT64_MAX;
     if (x->type != DT_BOOL) difference(a, x, y, &lo, &hi);
     bool equal = lo == 0 && hi == 0, apart = lo > 0 || hi < 0;

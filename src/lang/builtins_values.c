@@ -2,6 +2,8 @@
 // Builtin functions on packs, types and numbers.
 #include "lang/builtins.h"
 
+#include "ir/size.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -39,16 +41,34 @@ bool f_size(Eval *e, const Args *a, Value *out)
     return true;
 }
 
+static bool at_hand(const Value *v, int64_t *out)
+{
+    if (v->kind == V_INT) *out = v->u.i;
+    return v->kind == V_INT ||
+           (v->kind == V_EXPR && size_is(v->u.expr) && size_hint(v->u.expr, out));
+}
+
+// Sizes that are equal, or of which one is 1, for the values at hand are taken to be so always.
+static bool broadcast_as_at_hand(Eval *e, Loc loc, Value a, Value b, const char *text, Value *out,
+                                 bool *guessed)
+{
+    int64_t x, y;
+    Value ok;
+    *guessed = e->in->guess && at_hand(&a, &x) && at_hand(&b, &y) && (x == y || x == 1 || y == 1);
+    if (!*guessed) return true;
+    Value other = x == y ? b : value_int(1);
+    if (!eval_binary(e, loc, N_EQ, x == y || x == 1 ? a : b, other, &ok)) return false;
+    bool simple = a.kind == V_INT || (b.kind == V_EXPR && a.u.expr->nkid < b.u.expr->nkid);
+    *out = x == y ? (simple ? a : b) : x == 1 ? b : a;
+    return eval_demand(e, loc, ok, text);
+}
+
 // Extents of which at least one is known only when the kernel runs: equal then, or one of them is
 // 1.
 static bool broadcast_later(Eval *e, Loc loc, Value a, Value b, Value *out)
 {
     Value same, a1, b1, ok;
-    if (!eval_binary(e, loc, N_EQ, a, b, &same) ||
-        !eval_binary(e, loc, N_EQ, a, value_int(1), &a1) ||
-        !eval_binary(e, loc, N_EQ, b, value_int(1), &b1) ||
-        !eval_binary(e, loc, N_LOR, same, a1, &ok) || !eval_binary(e, loc, N_LOR, ok, b1, &ok))
-        return false;
+    bool guessed;
     Buf text;
     buf_init(&text, e->arena);
     buf_puts(&text, "extents ");
@@ -56,6 +76,13 @@ static bool broadcast_later(Eval *e, Loc loc, Value a, Value b, Value *out)
     buf_puts(&text, " and ");
     value_print(&b, &text);
     buf_puts(&text, " do not broadcast");
+    if (!broadcast_as_at_hand(e, loc, a, b, buf_text(&text), out, &guessed)) return false;
+    if (guessed) return true;
+    if (!eval_binary(e, loc, N_EQ, a, b, &same) ||
+        !eval_binary(e, loc, N_EQ, a, value_int(1), &a1) ||
+        !eval_binary(e, loc, N_EQ, b, value_int(1), &b1) ||
+        !eval_binary(e, loc, N_LOR, same, a1, &ok) || !eval_binary(e, loc, N_LOR, ok, b1, &ok))
+        return false;
     if (!eval_demand(e, loc, ok, buf_text(&text))) return false;
     *out = a.kind == V_INT ? a : b; // a known extent other than 1 is the result
     return a.kind == V_INT || b.kind == V_INT || eval_select(e, loc, a1, b, a, out);

@@ -62,7 +62,9 @@ typedef struct Eval {
     const Choices *choices;
     int64_t block_dims[KERNEL_MAX_GRID]; // of the stage: thread.x runs over the first
     int nblock_dims;
-    const OpInst *op; // whose body is evaluated
+    const OpInst *op;        // whose body is evaluated
+    const Tensor *at_result; // at an element of this result
+    const Value *at_index;   //   with this index
     VEC(Shared) shared;
     int shared_from; // older ones do not count here
     int choosing; // arms of conditional expressions around, which statements would turn into branches

@@ -76,14 +76,24 @@ static bool at(Eval *e, Node *n, Value *out)
     return true;
 }
 
+// Whether v is the index of the element that is evaluated along an axis of extent d, and so below d.
+static bool is_own_index(const Eval *e, const Value *v, const Value *d)
+{
+    const Tensor *t = e->at_result;
+    for (int i = 0; t && v->kind == V_EXPR && i < t->rank; i++)
+        if (value_equal(&e->at_index[i], v) && value_equal(&t->dims[i], d)) return true;
+    return false;
+}
+
 bool pack_broadcast(Eval *e, Loc loc, const Value *index, const Value *dims, int n, Value *out)
 {
     *out = value_tuple(e->arena, n, NULL);
     for (int i = 0; i < n; i++) {
         Value d = dims[i], v = index[i], one;
         if (d.kind == V_INT) v = d.u.i == 1 ? value_int(0) : v;
-        else if (!eval_binary(e, loc, N_EQ, d, value_int(1), &one) ||
-                 !eval_select(e, loc, one, value_int(0), v, &v))
+        else if (is_own_index(e, &v, &d)) {
+        } else if (!eval_binary(e, loc, N_EQ, d, value_int(1), &one) ||
+                   !eval_select(e, loc, one, value_int(0), v, &v))
             return false;
         out->u.tuple.at[i] = v;
     }

@@ -504,6 +504,8 @@ static void remember(Eval *e, Tensor *t, int n, const Value *index, Value *v)
 static bool op_element(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value *out)
 {
     const OpInst *op = t->producer, *outer = e->op;
+    const Tensor *outer_result = e->at_result;
+    const Value *outer_index = e->at_index;
     if (++e->depth > EVAL_MAX_DEPTH)
         return eval_fail(e, loc, "ops nest deeper than %d", EVAL_MAX_DEPTH);
     Tensor *r = op->results[t->output];
@@ -517,6 +519,8 @@ static bool op_element(Eval *e, Loc loc, Tensor *t, int n, const Value *index, V
     Env *env = e->env;
     e->env = op->env;
     e->op = op;
+    e->at_result = r;
+    e->at_index = at;
     bool found = false;
     bool ok =
         op->decl->sub == OP_INDEX ||
@@ -527,6 +531,8 @@ static bool op_element(Eval *e, Loc loc, Tensor *t, int n, const Value *index, V
                        r->name);
     e->env = env;
     e->op = outer;
+    e->at_result = outer_result;
+    e->at_index = outer_index;
     e->depth--;
     Node *x;
     if (!ok || !eval_node_as(e, loc, *out, r->type, &x)) return false;
