@@ -432,9 +432,14 @@ Node *size_copy(Arena *a, const Node *n)
 
 Node *size_simplify(Arena *a, Node *n)
 {
+    enum { MAX_ROUNDS = 8 }; // what one makes simpler may let another part follow
     Arena scratch = {.nomem = a->nomem};
-    Node *m = normal(&scratch, n);
+    Node *m = n, *before = NULL;
     int64_t lo, hi;
+    for (int i = 0; i < MAX_ROUNDS && (!before || !node_equal(m, before)); i++) {
+        before = m;
+        m = normal(&scratch, m);
+    }
     size_range(m, &lo, &hi);
     if (lo == hi && lo != INT64_MIN && lo != INT64_MAX) n = node_int(a, n->loc, (DType)n->type, lo);
     else if (!node_equal(m, n)) n = size_copy(a, m);
