@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random graphs over all operators that the library declares, as text that can be kept, and what runs
-// them: unfused and fused, by the interpreter and as C, with an extent open. The text is the truth: even a graph just made
-// is run from its text, and the elements of its inputs follow from their names.
+// them: unfused and fused, by the interpreter and as C, with an extent open. The text is the truth:
+// even a graph just made is run from its text, and the elements of its inputs follow from their
+// names.
 #ifndef HEALD_TESTS_RANDOM_GRAPH_H
 #define HEALD_TESTS_RANDOM_GRAPH_H
 
