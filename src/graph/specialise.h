@@ -26,6 +26,14 @@ bool specialise_nodes(Specialiser *s, const GraphNodes *nodes);
 
 bool specialised_alike(const GraphValue *a, const GraphValue *b); // the same type and extents
 
+// specialise_dims.c
+GraphValue *specialise_constant(Specialiser *s, const GraphValue *v); // a copy of it
+bool specialise_inputs(Specialiser *s, const Specialisation *how);
+// An extent of a result: known, or open and none that could be negative.
+bool specialise_extent(Specialiser *s, const GraphNode *n, const char *name, int axis, Value d);
+// All sizes once more, with what is known of the dimensions in the end.
+void specialise_sizes(Graph *g);
+bool elements_known(const GraphValue *v); // or are sizes
 // A size that must be known: what it is for the dimensions at hand, which becomes a requirement of
 // the graph. False, and no diagnostics: it is none.
 bool specialise_size(Specialiser *s, const GraphNode *n, Value v, int64_t *out);

@@ -43,16 +43,8 @@ typedef struct Nest {
 
 static bool nest(Eval *e, Nest s);
 
-static bool nest_axis(Eval *e, Nest s, Sym hint, Value range, bool of_pack)
+static bool nest_at(Eval *e, Nest s, Sym hint, Value index, bool of_pack)
 {
-    Node *b = s.binder[s.k], *lo, *hi;
-    if (!eval_range(e, b->loc, range, &lo, &hi)) return false;
-    Stmts *inner, *saved;
-    if (!eval_begin(e, &inner, &saved, b->loc)) return false;
-    Var *v;
-    Node *loop = eval_loop_open(e, b->loc, hint, lo, hi, &v);
-    inner->first_id = v->id;
-    Value index = value_expr(node_var(e->arena, b->loc, v));
     Env *env = e->env;
     if (of_pack) s.index.u.tuple.at[s.axis++] = index;
     else {
@@ -61,6 +53,31 @@ static bool nest_axis(Eval *e, Nest s, Sym hint, Value range, bool of_pack)
     }
     bool ok = nest(e, s);
     e->env = env;
+    return ok;
+}
+
+// Where statements have nowhere to go, a range that is known is gone through now.
+static bool nest_now(Eval *e, const Nest *s, Sym hint, const Node *lo, const Node *hi, bool of_pack)
+{
+    Loc loc = s->binder[s->k]->loc;
+    if (lo->kind != N_INT || hi->kind != N_INT || hi->u.i - lo->u.i > EVAL_MAX_UNROLL)
+        return eval_fail(e, loc, "this can only be computed inside a kernel");
+    for (int64_t i = lo->u.i; i < hi->u.i; i++)
+        if (!eval_step(e, loc) || !nest_at(e, *s, hint, value_int(i), of_pack)) return false;
+    return true;
+}
+
+static bool nest_axis(Eval *e, Nest s, Sym hint, Value range, bool of_pack)
+{
+    Node *b = s.binder[s.k], *lo, *hi;
+    if (!eval_range(e, b->loc, range, &lo, &hi)) return false;
+    if (!e->out) return nest_now(e, &s, hint, lo, hi, of_pack);
+    Stmts *inner, *saved;
+    if (!eval_begin(e, &inner, &saved, b->loc)) return false;
+    Var *v;
+    Node *loop = eval_loop_open(e, b->loc, hint, lo, hi, &v);
+    inner->first_id = v->id;
+    bool ok = nest_at(e, s, hint, value_expr(node_var(e->arena, b->loc, v)), of_pack);
     loop->kid[2] = eval_end(e, inner, saved, b->loc);
     eval_emit(e, loop);
     return ok;
@@ -127,7 +144,8 @@ typedef struct Reduction {
     Node *n;
     const Reducer *r;
     Var *acc;
-    Stmts *outer; // where the accumulator is declared
+    Stmts *outer; // where the accumulator is declared; NULL: nowhere, and
+    Value total;  //   this is what there is so far
 } Reduction;
 
 static bool reducer_init(Eval *e, Loc loc, const Reducer *r, DType t, Node **out)
@@ -160,6 +178,12 @@ static bool reduce_body(Eval *e, void *user)
     e->reducing++;
     bool ok = eval_scalar(e, KID(r->n, REDUCE, body), &v);
     e->reducing--;
+    if (ok && !e->out) {
+        if (r->total.kind != V_NONE)
+            return eval_binary(e, r->n->loc, r->r->op, r->total, v, &r->total);
+        r->total = v;
+        return true;
+    }
     if (!ok || !eval_node(e, r->n->loc, v, &x)) return false;
     if (!r->acc) {
         if (!reducer_init(e, r->n->loc, r->r, (DType)x->type, &init)) return false;
@@ -183,7 +207,9 @@ bool eval_reduce(Eval *e, Node *n, Value *out)
         if (strcmp(reducers[i].name, n->u.sym) == 0) r.r = &reducers[i];
     ASSERT(r.r);
     if (!eval_binders(e, REST(n), NREST(n), reduce_body, &r)) return false;
-    *out = value_expr(node_var(e->arena, n->loc, r.acc));
+    if (!e->out && r.total.kind == V_NONE)
+        return eval_fail(e, n->loc, "this can only be computed inside a kernel");
+    *out = e->out ? value_expr(node_var(e->arena, n->loc, r.acc)) : r.total;
     return true;
 }
 

@@ -337,6 +337,143 @@ static void compiled(void **state)
     run_row(*state, false);
 }
 
+// ---- graphs that compute shapes, as ONNX models do
+
+static GraphValue *onnx_node(Kit *k, const char *op, DType type, int ninput,
+                             GraphValue *const *input)
+{
+    bool known;
+    OpBindings choices = op_table_onnx(k->ops, op, 18, &known);
+    assert_true(choices.n > 0);
+    GraphValue *out = graph_value(k->graph, op, type, -1, NULL);
+    graph_node(k->graph, op, op, choices, ninput, input, 1, &out);
+    return out;
+}
+
+static GraphValue *with_attr(GraphValue *v, Kit *k, const char *name, Value attr)
+{
+    graph_attr(k->graph, v->producer, name, attr);
+    return v;
+}
+
+#define NODE(op, type, ...)                                                                     \
+    onnx_node(k, op, type, (int)(sizeof((GraphValue *[]){__VA_ARGS__}) / sizeof(GraphValue *)), \
+              (GraphValue *[]){__VA_ARGS__})
+
+static GraphValue *ints(Kit *k, int n, ...)
+{
+    va_list list;
+    int64_t *data = NEW_ARRAY(&k->arena, int64_t, n), count = n;
+    va_start(list, n);
+    for (int i = 0; i < n; i++) data[i] = va_arg(list, int);
+    va_end(list);
+    return graph_constant(k->graph, "ints", DT_I64, 1, &count, data);
+}
+
+static GraphValue *whole(Kit *k, int v)
+{
+    int64_t *data = NEW(&k->arena, int64_t);
+    *data = v;
+    return graph_constant(k->graph, "whole", DT_I64, 0, NULL, data);
+}
+
+// reshape(x, concat(shape(x)[0:1], [-1]))
+static GraphValue *flattened(Kit *k, GraphValue *x)
+{
+    GraphValue *first =
+        NODE("Slice", DT_I64, NODE("Shape", DT_I64, x), ints(k, 1, 0), ints(k, 1, 1));
+    GraphValue *to =
+        with_attr(NODE("Concat", DT_I64, first, ints(k, 1, -1)), k, "axis", value_int(0));
+    return NODE("Reshape", DT_F32, x, to);
+}
+
+// The shape in 32 bits, as TensorFlow has it: reshape(x, [shape[0] * shape[1], shape[2]]).
+static GraphValue *in_32_bits(Kit *k, GraphValue *x)
+{
+    GraphValue *s =
+        with_attr(NODE("Cast", DT_I32, NODE("Shape", DT_I64, x)), k, "to", value_int(6));
+    GraphValue *b = NODE("Gather", DT_I32, s, ints(k, 1, 0)),
+               *t = NODE("Gather", DT_I32, s, ints(k, 1, 1));
+    GraphValue *n = NODE("Gather", DT_I32, s, ints(k, 1, 2));
+    GraphValue *to =
+        with_attr(NODE("Concat", DT_I32, NODE("Mul", DT_I32, b, t), n), k, "axis", value_int(0));
+    return NODE("Reshape", DT_F32, x, with_attr(NODE("Cast", DT_I64, to), k, "to", value_int(7)));
+}
+
+// x + range(t), as positions are made.
+static GraphValue *positions(Kit *k, GraphValue *x)
+{
+    GraphValue *t = NODE("Gather", DT_I64, NODE("Shape", DT_I64, x), whole(k, 1));
+    GraphValue *r = NODE("Range", DT_I64, whole(k, 0), t, whole(k, 1));
+    GraphValue *f = with_attr(NODE("Cast", DT_F32, r), k, "to", value_int(1));
+    return NODE("Add", DT_F32, x, NODE("Unsqueeze", DT_F32, f, ints(k, 1, 1)));
+}
+
+// reshape(x, [prod(shape)]), where a length that is -1 would be taken from elsewhere.
+static GraphValue *all_elements(Kit *k, GraphValue *x)
+{
+    GraphValue *s = NODE("Shape", DT_I64, x);
+    GraphValue *n = with_attr(NODE("ReduceProd", DT_I64, s), k, "keepdims", value_int(1));
+    GraphValue *odd = NODE("Equal", DT_BOOL, n, ints(k, 1, -1));
+    return NODE("Reshape", DT_F32, x, NODE("Where", DT_I64, odd, ints(k, 1, 7), n));
+}
+
+// Twice as long, through reals.
+static GraphValue *doubled(Kit *k, GraphValue *x)
+{
+    static const float two = 2;
+    GraphValue *s =
+        with_attr(NODE("Cast", DT_F32, NODE("Shape", DT_I64, x)), k, "to", value_int(1));
+    GraphValue *f = graph_constant(k->graph, "two", DT_F32, 0, NULL, &two);
+    GraphValue *big = NODE("Floor", DT_F32, NODE("Mul", DT_F32, s, f));
+    GraphValue *part =
+        NODE("Slice", DT_I64, with_attr(NODE("Cast", DT_I64, big), k, "to", value_int(7)),
+             ints(k, 1, 0), ints(k, 1, 1));
+    GraphValue *rest =
+        NODE("Slice", DT_I64, NODE("Shape", DT_I64, x), ints(k, 1, 1), ints(k, 1, 3));
+    GraphValue *to = with_attr(NODE("Concat", DT_I64, part, rest), k, "axis", value_int(0));
+    GraphValue *both = with_attr(NODE("Concat", DT_F32, x, x), k, "axis", value_int(0));
+    return NODE("Add", DT_F32, NODE("ConstantOfShape", DT_F32, to), both);
+}
+
+typedef struct Built {
+    const char *test;
+    GraphValue *(*make)(Kit *k, GraphValue *x);
+} Built;
+
+static const Built built[] = {
+    {"flattened", flattened},       {"shapes in 32 bits", in_32_bits},  {"positions", positions},
+    {"all elements", all_elements}, {"doubled through reals", doubled},
+};
+
+static void computed_shapes(void **state)
+{
+    static const Size sizes[][4] = {
+        {{"b", 2}, {"t", 3}}, {{"b", 1}, {"t", 1}}, {{"b", 5}, {"t", 17}}};
+    const Built *r = *state;
+    Kit kit, *k = &kit;
+    open_kit(k, true);
+    k->ops = op_table_new(&k->arena, &k->library);
+    k->graph = graph_new(&k->arena, &k->library, k->ops, r->test);
+    Value dims[] = {value_str("b"), value_str("t"), value_int(4)};
+    GraphValue *x = graph_input(k->graph, "x", DT_F32, 3, dims);
+    graph_output(k->graph, r->make(k, x));
+    Model open;
+    const void *fixed[MAX_INPUTS] = {0};
+    heald_tensor *in[MAX_INPUTS];
+    make_inputs(k->graph, sizes[0], in);
+    if (!make_model(k, 1, in, fixed, true, &open)) fail_msg("%s", rendered(k));
+    assert_null(fixed[0]);
+    release(in, 1);
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        make_inputs(k->graph, sizes[i], in);
+        check_size(k, &open, r->test, in, 1, fixed, 0);
+        release(in, 1);
+    }
+    close_model(&open);
+    close_kit(k);
+}
+
 // ---- models
 
 typedef struct ModelRow {
@@ -408,12 +545,17 @@ static void model(void **state)
 
 int main(int argc, char **argv)
 {
-    struct CMUnitTest tests[2 * COUNT(rows) + COUNT(model_rows)];
+    struct CMUnitTest tests[2 * COUNT(rows) + COUNT(built) + COUNT(model_rows)];
     size_t n = 0;
     for (size_t i = 0; i < COUNT(rows); i++) {
         if (argc > 1 && strcmp(argv[1], rows[i].test)) continue;
         tests[n++] = (struct CMUnitTest){rows[i].test, interpreted, NULL, NULL, (void *)&rows[i]};
         tests[n++] = (struct CMUnitTest){rows[i].test, compiled, NULL, NULL, (void *)&rows[i]};
+    }
+    for (size_t i = 0; i < COUNT(built); i++) {
+        if (argc > 1 && strcmp(argv[1], built[i].test)) continue;
+        tests[n++] =
+            (struct CMUnitTest){built[i].test, computed_shapes, NULL, NULL, (void *)&built[i]};
     }
     for (size_t i = 0; i < COUNT(model_rows); i++) {
         const ModelRow *r = &model_rows[i];
