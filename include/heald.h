@@ -246,8 +246,10 @@ HEALD_API int heald_model_output_count(const heald_model *m);
 HEALD_API const heald_value_info *heald_model_input(const heald_model *m, int i); // NULL: no such
 HEALD_API const heald_value_info *heald_model_output(const heald_model *m, int i);
 
-// Compiles the model for the shapes of these inputs, as the first run with them would. Where shapes
-// inside the model depend on the elements of an input, it is compiled for these elements too.
+// Compiles the model, as the first run with these inputs would. Dimensions that the model leaves open
+// stay open, so that other sizes need no other compilation; where it cannot do with that, it is
+// compiled for these shapes. Where shapes inside the model depend on the elements of an input, it is
+// compiled for these elements too.
 HEALD_API heald_status heald_model_prepare(heald_model *m, heald_tensor *const *inputs);
 
 // Runs the model. inputs: one for each, in order. outputs: tensors of the caller of the right type
