@@ -32,10 +32,10 @@ typedef struct Shared {
 } Shared;
 
 enum {
-    EVAL_MAX_DEPTH = 400,
+    EVAL_MAX_DEPTH = 250,
     EVAL_MAX_UNROLL = 4096,
     EVAL_MAX_STEPS = 2000000,
-    EVAL_MAX_NESTING = 4000, // expressions and statements within one another, through calls
+    EVAL_MAX_NESTING = 2000, // expressions and statements within one another, through calls
     EVAL_MAX_TREE = 10000,   // nodes of a value that the host computes
     EVAL_MAX_NOTES = 8,      // calls named in notes, the outermost ones
     EVAL_MAX_RANK = 16
