@@ -56,10 +56,26 @@ static int64_t last_holding(const Node *cond, Var *v, int64_t from, int64_t to)
     return from;
 }
 
+// Of two dimensions that are equal, the later one stands for the earlier.
+static bool take_equal(const Graph *g, const Node *cond)
+{
+    if (cond->kind != N_EQ || cond->kid[0]->kind != N_VARREF || cond->kid[1]->kind != N_VARREF)
+        return false;
+    Var *x = cond->kid[0]->u.var, *y = cond->kid[1]->u.var;
+    for (int i = 0; i < g->dims.n; i++) {
+        Var *first = g->dims.at[i].var;
+        if (first == x && first != y) y->same = x;
+        if (first == y && first != x) x->same = y;
+        if (first == x || first == y) return true;
+    }
+    return true;
+}
+
 // A comparison of what rises with a constant holds in one interval.
-static void take_bounds(const Node *cond)
+static void take_bounds(const Graph *g, const Node *cond)
 {
     Var *v = NULL;
+    if (take_equal(g, cond)) return;
     bool compares = cond->kind == N_EQ || cond->kind == N_LE || cond->kind == N_LT;
     if (!compares || !rises(cond->kid[0], &v) || !rises(cond->kid[1], &v) || !v) return;
     if (cond->kid[0]->kind != N_INT && cond->kid[1]->kind != N_INT) return;
@@ -81,6 +97,6 @@ bool graph_require(Graph *g, const Node *cond, const char *message, const GraphN
     GraphRequirement r = {
         c.u.expr, arena_printf(g->arena, "node '%s' (%s): %s", n->name, n->origin, message)};
     VEC_PUSH(g->arena, &g->requirements, r);
-    take_bounds(c.u.expr);
+    take_bounds(g, c.u.expr);
     return true;
 }

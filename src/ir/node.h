@@ -184,6 +184,7 @@ struct Var {
     int64_t divisor; // known to divide it; 1: nothing known
     int64_t hint;    // of a dimension that is `hinted`: a value at hand, see Instance.guess
     bool hinted;
+    Var *same; // of a dimension: another one, made before it, that it is known to equal; or NULL
     Loc loc;
 };
 

@@ -310,8 +310,11 @@ static Poly poly_of(Arena *a, Node *n)
         Node *q = y.bad ? normal(a, n->kid[1]) : poly_node(a, &y);
         return of_atom(a, node_binary(a, (NodeKind)n->kind, p, q));
     }
-    if (n->kind == N_VARREF)
-        return n->u.var->lo == n->u.var->hi ? constant(a, n->u.var->lo) : of_atom(a, n);
+    if (n->kind == N_VARREF) {
+        const Var *v = n->u.var;
+        if (v->same) return poly_of(a, node_var(a, n->loc, v->same));
+        return v->lo == v->hi ? constant(a, v->lo) : of_atom(a, n);
+    }
     Node *m = normal(a, n);
     switch (m->kind) {
     case N_MIN:

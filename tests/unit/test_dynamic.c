@@ -233,7 +233,7 @@ static void check_size(Kit *k, const Model *open, const char *what, heald_tensor
 typedef struct Row {
     const char *test, *text;
     double rtol;
-    Size sizes[5][4]; // of each run; the first ones are at hand when it is compiled
+    Size sizes[5][5]; // of each run; the first ones are at hand when it is compiled
 } Row;
 
 #define G(inputs, body) "graph g(" inputs ") -> (y) { " body " }"
@@ -300,6 +300,10 @@ static const Row rows[] = {
      G("x: f32[b, t, 16], s: f32[16], z: f32[16]", "y = layer_norm(x + x, s, z);"),
      1e-6,
      {{{"b", 2}, {"t", 4}}, {{"b", 1}, {"t", 1}}, {{"b", 3}, {"t", 21}}}},
+    {"equal dimensions",
+     G("x: f32[b, t], z: f32[c, u]", "y = exp(x + z) * z;"),
+     0,
+     {{{"b", 2}, {"c", 2}, {"t", 4}, {"u", 4}}, {{"b", 5}, {"c", 5}, {"t", 33}, {"u", 33}}}},
     {"padding and tiles",
      G("x: f32[b, t]", "y = tile(pad(x; pads = (0, 2, 1, 3)); repeats = (2, 1)) + 1.0;"),
      0,

@@ -51,6 +51,10 @@ static const Row rows[] = {
      .sizes = {{{"b", 2}, {"t", 4}}, {{"b", 7}, {"t", 4}}},
      .forbidden = {{"b", 2}, {"t", 3}},
      .says = {"t is 3 (axis 1 of input 'x')", "extents 3 and 4 do not broadcast", "in node"}},
+    {.text = "graph g(x: f32[b, 4], z: f32[c, 4]) -> (y) { y = x + z; }",
+     .sizes = {{{"b", 2}, {"c", 2}}, {{"b", 7}, {"c", 7}}},
+     .forbidden = {{"b", 2}, {"c", 3}},
+     .says = {"c is 3 (axis 0 of input 'z')", "extents 2 and 3 do not broadcast"}},
 };
 
 static void fill(heald_tensor *t, const char *name)
