@@ -216,7 +216,7 @@ static bool takes(const heald_model *m, ModelInstance *in, heald_tensor *const *
 {
     const int64_t *dims[MODEL_MAX_INPUTS];
     PlanInstance *plan;
-    if (m->graph->inputs.n > MODEL_MAX_INPUTS) return false;
+    ASSERT(m->graph->inputs.n <= MODEL_MAX_INPUTS);
     for (int i = 0; i < m->graph->inputs.n; i++) dims[i] = inputs[i]->dims;
     return plan_prepare(in->runner, dims, &plan, NULL) == HEALD_OK;
 }
@@ -331,6 +331,7 @@ static heald_status try_instance(heald_model *m, heald_tensor *const *inputs, bo
 
 static bool is_open(const heald_model *m)
 {
+    if (m->graph->inputs.n > MODEL_MAX_INPUTS) return false;
     for (int i = 0; i < m->graph->inputs.n; i++) {
         const GraphValue *v = m->graph->inputs.at[i];
         if (v->rank < 0) return true;

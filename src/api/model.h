@@ -21,7 +21,10 @@ typedef struct ModelInstance {
     uint64_t used; // the model's clock at the last use
 } ModelInstance;
 
-enum { MODEL_MAX_INSTANCES = 16, MODEL_MAX_INPUTS = 256 };
+enum {
+    MODEL_MAX_INSTANCES = 16,
+    MODEL_MAX_INPUTS = 256 // with more of them, nothing stays open
+};
 
 struct heald_model {
     heald_context *context;

@@ -34,7 +34,8 @@ static Value as_size(Arena *a, Value v)
 {
     if (v.kind != V_EXPR) return v;
     Node *lifted = size_lift(a, v.u.expr);
-    return lifted ? size_value(a, value_expr(lifted)) : value_none();
+    v = lifted ? size_value(a, value_expr(lifted)) : value_none();
+    return size_is_large(&v) ? value_none() : v;
 }
 
 static void make_constant(Graph *g, GraphValue *v, int64_t n)

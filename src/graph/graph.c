@@ -99,6 +99,19 @@ bool size_is_one(const Value *v)
     return v->kind == V_INT && v->u.i == 1;
 }
 
+static int count_nodes(const Node *n, int most)
+{
+    int count = 1;
+    for (uint32_t i = 0; i < n->nkid && count <= most; i++) count += count_nodes(n->kid[i], most);
+    return count;
+}
+
+bool size_is_large(const Value *v)
+{
+    enum { MAX_NODES = 300 };
+    return v->kind == V_EXPR && count_nodes(v->u.expr, MAX_NODES) > MAX_NODES;
+}
+
 bool graph_value_static(const GraphValue *v)
 {
     for (int i = 0; i < v->rank; i++)

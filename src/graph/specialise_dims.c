@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dimensions that stay open while a graph is specialised: those of its inputs, extents computed from
-// them, and what has to be known all the same.
+// Dimensions that stay open while a graph is specialised: those of its inputs, extents computed
+// from them, and what has to be known all the same.
 #include "graph/specialise.h"
 
 #include "ir/size.h"
@@ -156,6 +156,11 @@ bool specialise_extent(Specialiser *s, const GraphNode *n, const char *name, int
     int64_t lo, hi;
     d = size_value(s->scratch, d);
     if (d.kind == V_INT) return true;
+    if (size_is_large(&d)) {
+        diag_error(s->diag, 0, "axis %d of '%s' depends on open dimensions in too many ways", axis,
+                   name);
+        return false;
+    }
     size_range(d.u.expr, &lo, &hi);
     if (lo >= 0) return true;
     Buf text;

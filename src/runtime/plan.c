@@ -288,6 +288,11 @@ void plan_print(const Plan *p, Buf *out)
         names[i] = d.name ? d.name : arena_printf(out->arena, "d%d", i);
         buf_printf(out, "dim %s = axis %d of input %d\n", names[i], d.axis, d.input);
     }
+    for (int i = 0; i < p->requirements.n; i++) {
+        buf_puts(out, "require ");
+        shape_print(p->requirements.at[i].cond, names, out);
+        buf_printf(out, "  \"%s\"\n", p->requirements.at[i].message);
+    }
     for (int i = 0; i < p->values.n; i++) print_value(p, i, names, out);
     for (int i = 0; i < p->steps.n; i++) print_step(&p->steps.at[i], names, out);
 }

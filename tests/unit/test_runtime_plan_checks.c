@@ -58,6 +58,40 @@ static void test_refusals(void **state)
     drop(&r);
 }
 
+static void expect_bad(Plan *p, const char *text)
+{
+    Error e;
+    assert_int_equal(plan_verify(p, &e), HEALD_FORMAT);
+    assert_string_equal(e.text, text);
+}
+
+static void test_requirements(void **state)
+{
+    UNUSED(state);
+    Sample s = sample();
+    ShapeExpr few = shape_op(&arena, SHAPE_LE, shape_dim(&arena, 0), shape_const(&arena, 9));
+    plan_require(s.plan, few, "n is too large");
+    Buf b;
+    buf_init(&b, &arena);
+    plan_print(s.plan, &b);
+    assert_non_null(strstr(buf_text(&b), "\nrequire n <= 9  \"n is too large\"\n"));
+    Device *d;
+    PlanRunner *r;
+    PlanInstance *in;
+    Error e;
+    const int64_t nine[] = {9, 4}, ten[] = {10, 4};
+    assert_int_equal(device_open(&device_cpu, NULL, &d, NULL), HEALD_OK);
+    assert_int_equal(plan_runner_create(s.plan, d, NULL, &r, NULL), HEALD_OK);
+    assert_int_equal(plan_prepare(r, (const int64_t *[]){nine, nine}, &in, &e), HEALD_OK);
+    assert_int_equal(plan_prepare(r, (const int64_t *[]){ten, ten}, &in, &e), HEALD_CHECK_FAILED);
+    assert_string_equal(e.text, "n is too large; n is 10 (axis 0 of input 'a')");
+    plan_runner_destroy(r);
+    device_close(d);
+    s.plan->requirements.at[0].message = NULL;
+    expect_bad(s.plan, "requirement 0 of the plan is malformed");
+    heald_tensor_release(s.w);
+}
+
 static void test_print(void **state)
 {
     UNUSED(state);
@@ -81,13 +115,6 @@ static void test_print(void **state)
                                       "launch add<n * 2, 5>(%5, %7, %8)  \"sum\"\n"
                                       "copy(%3, %9)  \"result\"\n");
     heald_tensor_release(s.w);
-}
-
-static void expect_bad(Plan *p, const char *text)
-{
-    Error e;
-    assert_int_equal(plan_verify(p, &e), HEALD_FORMAT);
-    assert_string_equal(e.text, text);
 }
 
 static void test_verify(void **state)
@@ -213,7 +240,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refusals),   cmocka_unit_test(test_print),
         cmocka_unit_test(test_verify),     cmocka_unit_test(test_unsafe_aliases),
-        cmocka_unit_test(test_far_device),
+        cmocka_unit_test(test_far_device), cmocka_unit_test(test_requirements),
     };
     return cmocka_run_group_tests(tests, NULL, teardown);
 }
