@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// float32 matmul on one core against OpenBLAS, in the same run, on the same data, interleaved. Prints
+// float32 matmul on one core against OpenBLAS, in the same run, on the same data, interleaved.
+// Prints
 // medians, their ratio, and both as a share of the FMA peak measured beforehand. Run it with
 // OPENBLAS_CORETYPE unset, or set to Zen or Haswell; the core that OpenBLAS runs is printed.
 //   bench_matmul [SIZE...]      default 256 384 512 640 768 1024
@@ -61,7 +62,8 @@ static float *random_matrix(int n, uint64_t seed)
     return x;
 }
 
-// Peak of one core: as many independent chains of fused multiply-adds as registers allow, in Heald's
+// Peak of one core: as many independent chains of fused multiply-adds as registers allow, in
+// Heald's
 // own language, so that it uses the vectors that the kernels use.
 static const char peak_text[] =
     "kernel peak(x: f32[n]) -> (y: f32[n]) on cpu {\n"

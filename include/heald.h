@@ -80,8 +80,9 @@ typedef struct heald_context_options {
     // "auto" (NULL, as "cpu"), "cpu", "cuda": the GPU at hand, "cuda:sm_80": code for another,
     // "interp": the interpreter, slow and strict, "interp:sm_80": with the kernels of a GPU
     const char *target;
-    int threads;               // 0: one per core
-    int search_space;          // schedules to choose from: 0, the defaults; this version has no other
+    int threads; // 0: one per core
+    // schedules to choose from: 0, the defaults; this version has no other
+    int search_space;
     const char *cache_dir;     // NULL: HEALD_CACHE_DIR, XDG_CACHE_HOME/heald or ~/.cache/heald
     int64_t cache_limit_bytes; // 0: 4 GiB; less: no limit
     const char *library_path;  // folders with .hd texts, separated by ':'; NULL: none
@@ -246,9 +247,11 @@ HEALD_API int heald_model_output_count(const heald_model *m);
 HEALD_API const heald_value_info *heald_model_input(const heald_model *m, int i); // NULL: no such
 HEALD_API const heald_value_info *heald_model_output(const heald_model *m, int i);
 
-// Compiles the model, as the first run with these inputs would. Dimensions that the model leaves open
+// Compiles the model, as the first run with these inputs would. Dimensions that the model leaves
+// open
 // stay open, so that other sizes need no other compilation; where it cannot do with that, it is
-// compiled for these shapes. Where shapes inside the model depend on the elements of an input, it is
+// compiled for these shapes. Where shapes inside the model depend on the elements of an input, it
+// is
 // compiled for these elements too.
 HEALD_API heald_status heald_model_prepare(heald_model *m, heald_tensor *const *inputs);
 

@@ -105,7 +105,8 @@ static heald_status target_of_device(heald_context *c)
     return HEALD_OK;
 }
 
-// "cuda", "cuda:sm_80" for code that another machine runs, "interp", "interp:sm_80" for a GPU's code
+// "cuda", "cuda:sm_80" for code that another machine runs, "interp", "interp:sm_80" for a GPU's
+// code
 // in the interpreter.
 static heald_status choose_target(heald_context *c)
 {
@@ -119,8 +120,8 @@ static heald_status choose_target(heald_context *c)
     bool gpu = arch && (c->interpret || !strncmp(name, "cuda:", 5));
     if (gpu && target_cuda(&c->target, arch + 1)) return HEALD_OK;
     if (gpu)
-        return error_set(&c->error, HEALD_UNSUPPORTED, "target %s: an architecture that is not known",
-                         name);
+        return error_set(&c->error, HEALD_UNSUPPORTED,
+                         "target %s: an architecture that is not known", name);
     return error_set(&c->error, HEALD_INVALID_ARGUMENT,
                      "unknown target '%s'; auto, cpu, cuda and interp are known", name);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups lie in layers: one below the deepest group that it reads from. Within a layer they keep the
+// Groups lie in layers: one below the deepest group that it reads from. Within a layer they keep
+// the
 // order in which they run, moved below what they read where there is room.
 #include "cli/graph_svg.h"
 #include "cli/svg.h"

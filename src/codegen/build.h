@@ -33,12 +33,14 @@ typedef struct BuiltKernel {
 } BuiltKernel;
 
 // k gets its name, h_<op>_<hash of its contents>; with C it is lowered in place. HEALD_DIAGNOSTIC
-// with diagnostics in d, or another status with its message in e. May run in several threads at once
+// with diagnostics in d, or another status with its message in e. May run in several threads at
+// once
 // if a, k->arena and d are the thread's own.
 heald_status kernel_build(const Builder *b, Arena *a, Kernel *k, const char *op, BuiltKernel **out,
                           Diag *d, Error *e);
 void kernel_release(BuiltKernel *k); // NULL is fine; before its device is closed
-// Entry points on a device, for kernels of GPUs; for others there is nothing to do. In the thread of
+// Entry points on a device, for kernels of GPUs; for others there is nothing to do. In the thread
+// of
 // the device.
 heald_status kernel_load_on(Arena *a, BuiltKernel *k, Device *d, Error *e);
 // Entry points for a kernel that was built with source_only, from a shared object that holds it,

@@ -32,10 +32,8 @@ static bool lane_operand(Emit *e, const Node *n)
 void emit_value(Emit *e, const Node *n)
 {
     if (lane_operand(e, n)) return;
-    if (n->lanes > 1)
-        emit_vector(e, n);
-    else
-        emit_scalar(e, n);
+    if (n->lanes > 1) emit_vector(e, n);
+    else emit_scalar(e, n);
 }
 
 void emit_cannot(Emit *e, const Node *n, const char *what)
@@ -49,10 +47,8 @@ static void emit_int(Emit *e, const Node *n)
     int64_t v = n->u.i;
     switch (n->type) {
     case DT_I64:
-        if (v == INT64_MIN)
-            buf_puts(e->out, "INT64_MIN");
-        else
-            buf_printf(e->out, v < 0 ? "(%lld)" : "%lld", (long long)v);
+        if (v == INT64_MIN) buf_puts(e->out, "INT64_MIN");
+        else buf_printf(e->out, v < 0 ? "(%lld)" : "%lld", (long long)v);
         return;
     case DT_U64: buf_printf(e->out, "UINT64_C(%llu)", (unsigned long long)v); return;
     case DT_U32: buf_printf(e->out, "%lluu", (unsigned long long)v); return;
@@ -70,16 +66,12 @@ static void emit_int(Emit *e, const Node *n)
 static void emit_float(Emit *e, DType t, double v)
 {
     const char *f = t == DT_F64 ? "" : "f";
-    if (!isfinite(v) && e->dialect->number)
-        e->dialect->number(e, t, v);
-    else if (isnan(v))
-        buf_printf(e->out, "__builtin_nan%s(\"\")", f);
-    else if (isinf(v))
-        buf_printf(e->out, v < 0 ? "(-__builtin_inf%s())" : "__builtin_inf%s()", f);
+    if (!isfinite(v) && e->dialect->number) e->dialect->number(e, t, v);
+    else if (isnan(v)) buf_printf(e->out, "__builtin_nan%s(\"\")", f);
+    else if (isinf(v)) buf_printf(e->out, v < 0 ? "(-__builtin_inf%s())" : "__builtin_inf%s()", f);
     else if (v == rint(v) && fabs(v) < 1e6)
         buf_printf(e->out, signbit(v) ? "(%.1f%s)" : "%.1f%s", v, f);
-    else
-        buf_printf(e->out, signbit(v) ? "(%a%s)" : "%a%s", v, f);
+    else buf_printf(e->out, signbit(v) ? "(%a%s)" : "%a%s", v, f);
 }
 
 static void call(Emit *e, const char *helper, const Node *n)
@@ -127,10 +119,8 @@ static void arithmetic(Emit *e, const Node *n)
         buf_putc(e->out, ')');
         return;
     }
-    if (emit_is_half(t))
-        buf_puts(e->out, emit_helper(e, "round", t, 1));
-    else if (is_narrow_int(t))
-        buf_printf(e->out, "(%s)", dtypes[t].c);
+    if (emit_is_half(t)) buf_puts(e->out, emit_helper(e, "round", t, 1));
+    else if (is_narrow_int(t)) buf_printf(e->out, "(%s)", dtypes[t].c);
     infix(e, n, op);
 }
 
@@ -145,14 +135,11 @@ static void division(Emit *e, const Node *n)
     const Node *y = n->kid[1];
     DType t = (DType)n->type;
     bool plain = y->kind == N_INT && y->u.i > 0 && is_nonnegative(n->kid[0]);
-    if (dtype_is_float(t) && n->kind == N_DIV)
-        arithmetic(e, n);
-    else if (plain && dtype_is_int(t))
-        infix(e, n, node_info[n->kind].spelling);
+    if (dtype_is_float(t) && n->kind == N_DIV) arithmetic(e, n);
+    else if (plain && dtype_is_int(t)) infix(e, n, node_info[n->kind].spelling);
     else if (e->dialect == &dialect_cuda && is_nonnegative(n->kid[0]) && is_nonnegative(y))
         call(e, emit_helper(e, n->kind == N_DIV ? "quotient" : "rest", t, 1), n);
-    else
-        call(e, emit_helper(e, n->kind == N_DIV ? "div" : "mod", t, 1), n);
+    else call(e, emit_helper(e, n->kind == N_DIV ? "div" : "mod", t, 1), n);
 }
 
 static void minmax(Emit *e, const Node *n)
@@ -160,7 +147,8 @@ static void minmax(Emit *e, const Node *n)
     const char *name = n->kind == N_MIN ? "min" : "max";
     const Node *limit = n->kid[1];
     // Against a number that is neither NaN nor -0 a comparison is enough.
-    bool known = limit->kind == N_FLOAT && !isnan(limit->u.f) && (limit->u.f != 0 || !signbit(limit->u.f));
+    bool known =
+        limit->kind == N_FLOAT && !isnan(limit->u.f) && (limit->u.f != 0 || !signbit(limit->u.f));
     if (known && e->dialect == &dialect_cuda) name = n->kind == N_MIN ? "at_most" : "at_least";
     call(e, emit_helper(e, name, (DType)n->type, 1), n);
 }

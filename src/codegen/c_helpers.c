@@ -7,7 +7,8 @@
 #include <string.h>
 
 static const Helper helper_rows[] = {
-#define HELPER(name, types, split, result, parameters, body) {#name, types, split, result, parameters, body},
+#define HELPER(name, types, split, result, parameters, body) \
+    {#name, types, split, result, parameters, body},
 #include "codegen/helpers.def"
 #undef HELPER
 };
@@ -52,10 +53,10 @@ const char *emit_plain_vector(Emit *e, DType t, int lanes)
         e->dialect->vector_type(e, t, lanes, name);
     } else {
         int size = (int)dtype_size(t);
-        buf_printf(&e->helpers, "typedef %s %s __attribute__((vector_size(%d)));\n", dtypes[t].c, name,
-                   size * lanes);
-        buf_printf(&e->helpers, "typedef %s %su __attribute__((aligned(%d), may_alias));\n", name, name,
-                   size);
+        buf_printf(&e->helpers, "typedef %s %s __attribute__((vector_size(%d)));\n", dtypes[t].c,
+                   name, size * lanes);
+        buf_printf(&e->helpers, "typedef %s %su __attribute__((aligned(%d), may_alias));\n", name,
+                   name, size);
     }
     return name;
 }
@@ -70,7 +71,8 @@ const char *emit_vector_type(Emit *e, DType t, int lanes)
 static char class_letter(DType t)
 {
     if (emit_is_half(t)) return 'h';
-    static const char letters[] = {[DC_NONE] = '?', [DC_BOOL] = 'b', [DC_INT] = 'i', [DC_UINT] = 'u', [DC_FLOAT] = 'f'};
+    static const char letters[] = {
+        [DC_NONE] = '?', [DC_BOOL] = 'b', [DC_INT] = 'i', [DC_UINT] = 'u', [DC_FLOAT] = 'f'};
     return letters[dtypes[t].class];
 }
 
@@ -168,8 +170,10 @@ static void expand(Emit *e, Buf *out, const char *text, const char *own, DType t
 static const char half_load_f16[] =
     "uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, mantissa = h & 0x3FF;\n"
     "union { uint32_t u; float f; } r;\n"
-    "if (exponent == 0) {\n    r.f = (float)mantissa * 0x1p-24f;\n    r.u |= sign;\n} else if (exponent == 31) {\n"
-    "    r.u = sign | 0x7F800000 | mantissa << 13;\n} else {\n    r.u = sign | (exponent + 112) << 23 | mantissa << 13;\n}\n"
+    "if (exponent == 0) {\n    r.f = (float)mantissa * 0x1p-24f;\n    r.u |= sign;\n} else if "
+    "(exponent == 31) {\n"
+    "    r.u = sign | 0x7F800000 | mantissa << 13;\n} else {\n    r.u = sign | (exponent + 112) << "
+    "23 | mantissa << 13;\n}\n"
     "return r.f;";
 static const char half_load_bf16[] =
     "union { uint32_t u; float f; } r = {(uint32_t)h << 16};\nreturn r.f;";
@@ -187,7 +191,8 @@ static const char half_store_bf16[] =
     "union { float f; uint32_t u; } b = {x};\n"
     "if ((b.u & 0x7FFFFFFF) > 0x7F800000) return (uint16_t)(b.u >> 16 | 0x40);\n"
     "return (uint16_t)((b.u + 0x7FFF + (b.u >> 16 & 1)) >> 16);";
-// Rounding to odd first makes the second rounding the only one that counts (Boldo & Melquiond 2008).
+// Rounding to odd first makes the second rounding the only one that counts (Boldo & Melquiond
+// 2008).
 static const char half_narrow[] =
     "union { float f; uint32_t u; } r = {(float)x};\n"
     "if (x == x && (double)r.f != x && !(r.u & 1)) {\n"
@@ -216,7 +221,8 @@ static void expand_halves(Emit *e, Buf *out, const Helper *h, DType t, int lanes
     for (const char *s = h->parameters; *s; s++) n += *s == ',';
     bool from_memory = strstr(h->parameters, "$W") != NULL;
     const char *source = from_memory ? emit_plain_vector(e, emit_stored(t), lanes) : wide;
-    const char *source_half = from_memory ? emit_plain_vector(e, emit_stored(t), lanes / 2) : narrow;
+    const char *source_half =
+        from_memory ? emit_plain_vector(e, emit_stored(t), lanes / 2) : narrow;
     static const char *const names[] = {"a", "b", "c"};
     for (int i = 0; i < n; i++) {
         const char *last = strrchr(h->parameters, ' ') + 1;
@@ -293,19 +299,20 @@ static void float_to_int(Buf *out, DType to)
     bool is_signed = dtypes[to].class == DC_INT;
     int bits = dtypes[to].bits - is_signed;
     const char *c = dtypes[to].c;
-    buf_printf(out, "    double v = x;\n    if (v >= 0x1p%d) return (%s)(UINT64_MAX >> %d);\n", bits, c,
-               64 - bits);
+    buf_printf(out, "    double v = x;\n    if (v >= 0x1p%d) return (%s)(UINT64_MAX >> %d);\n",
+               bits, c, 64 - bits);
     if (is_signed)
-        buf_printf(out, "    if (v <= -0x1p%d) return (%s)(-(INT64_C(1) << %d) * 2);\n", bits, c, bits - 1);
-    else
-        buf_puts(out, "    if (v <= 0) return 0;\n");
+        buf_printf(out, "    if (v <= -0x1p%d) return (%s)(-(INT64_C(1) << %d) * 2);\n", bits, c,
+                   bits - 1);
+    else buf_puts(out, "    if (v <= 0) return 0;\n");
     buf_printf(out, "    return v != v ? 0 : (%s)v;\n", c);
 }
 
 // Beyond 53 bits the lost ones only leave a mark, so that rounding to a narrow float happens once.
 static void wide_int_to_half(Emit *e, Buf *out, DType from, DType to)
 {
-    buf_printf(out, "    uint64_t u = %s;\n", from == DT_I64 ? "x < 0 ? 0 - (uint64_t)x : (uint64_t)x" : "x");
+    buf_printf(out, "    uint64_t u = %s;\n",
+               from == DT_I64 ? "x < 0 ? 0 - (uint64_t)x : (uint64_t)x" : "x");
     buf_puts(out, "    if (u >> 53) u = (u & ~UINT64_C(0x7FF)) | ((u & 0x7FF) ? 0x800 : 0);\n");
     buf_printf(out, "    return %s(%s(double)u);\n", emit_helper(e, "narrow", to, 1),
                from == DT_I64 ? "x < 0 ? -(double)u : " : "");
@@ -315,18 +322,15 @@ static void cast_body(Emit *e, Buf *out, DType from, DType to)
 {
     bool from_float = dtype_is_float(from);
     if (e->dialect->cast && e->dialect->cast(e, out, from, to)) return;
-    if (to == DT_BOOL)
-        buf_puts(out, "    return x != 0;\n");
-    else if (from_float && !dtype_is_float(to))
-        float_to_int(out, to);
+    if (to == DT_BOOL) buf_puts(out, "    return x != 0;\n");
+    else if (from_float && !dtype_is_float(to)) float_to_int(out, to);
     else if (emit_is_half(to) && (from == DT_I64 || from == DT_U64))
         wide_int_to_half(e, out, from, to);
     else if (emit_is_half(to) && (from == DT_F32 || emit_is_half(from)))
         buf_printf(out, "    return %s(x);\n", emit_helper(e, "round", to, 1));
     else if (emit_is_half(to))
         buf_printf(out, "    return %s((double)x);\n", emit_helper(e, "narrow", to, 1));
-    else
-        buf_printf(out, "    return (%s)x;\n", emit_value_type(to));
+    else buf_printf(out, "    return (%s)x;\n", emit_value_type(to));
 }
 
 static void bits_body(Emit *e, Buf *out, DType from, DType to)
@@ -334,10 +338,8 @@ static void bits_body(Emit *e, Buf *out, DType from, DType to)
     const char *x = "x";
     if (emit_is_half(from)) x = arena_printf(e->arena, "%s(x)", emit_helper(e, "store", from, 1));
     buf_printf(out, "    union { %s from; %s to; } u = {%s};\n", dtypes[from].c, dtypes[to].c, x);
-    if (emit_is_half(to))
-        buf_printf(out, "    return %s(u.to);\n", emit_helper(e, "load", to, 1));
-    else
-        buf_puts(out, to == DT_BOOL ? "    return u.to != 0;\n" : "    return u.to;\n");
+    if (emit_is_half(to)) buf_printf(out, "    return %s(u.to);\n", emit_helper(e, "load", to, 1));
+    else buf_puts(out, to == DT_BOOL ? "    return u.to != 0;\n" : "    return u.to;\n");
 }
 
 static const char *scalar_type(DType t)
@@ -362,14 +364,17 @@ static void vector_cast_body(Emit *e, Buf *out, const char *name, DType from, DT
     } else {
         bool from_mask = from == DT_BOOL;
         const char *one = emit_helper2(e, name, from, to, 1);
-        buf_printf(out, "    %s r;\n    for (int l = 0; l < %d; ++l) r[l] = %s%s(%sx[l]%s);\n    return r;\n", v,
-                   lanes, to == DT_BOOL ? "-" : "", one, from_mask ? "-" : "", "");
+        buf_printf(
+            out,
+            "    %s r;\n    for (int l = 0; l < %d; ++l) r[l] = %s%s(%sx[l]%s);\n    return r;\n",
+            v, lanes, to == DT_BOOL ? "-" : "", one, from_mask ? "-" : "", "");
     }
 }
 
 const char *emit_helper2(Emit *e, const char *name, DType from, DType to, int lanes)
 {
-    const char *own = arena_printf(e->arena, "h_%s_%s_%s", name, dtypes[from].name, dtypes[to].name);
+    const char *own =
+        arena_printf(e->arena, "h_%s_%s_%s", name, dtypes[from].name, dtypes[to].name);
     if (lanes > 1) own = arena_printf(e->arena, "%sx%d", own, lanes);
     if (!emit_first_time(e, own)) return own;
     Buf text;
@@ -377,12 +382,9 @@ const char *emit_helper2(Emit *e, const char *name, DType from, DType to, int la
     const char *result = lanes > 1 ? emit_vector_type(e, to, lanes) : scalar_type(to);
     const char *argument = lanes > 1 ? emit_vector_type(e, from, lanes) : scalar_type(from);
     buf_printf(&text, "%s %s %s(%s x)\n{\n", e->dialect->function, result, own, argument);
-    if (lanes > 1)
-        vector_cast_body(e, &text, name, from, to, lanes);
-    else if (!strcmp(name, "cast"))
-        cast_body(e, &text, from, to);
-    else
-        bits_body(e, &text, from, to);
+    if (lanes > 1) vector_cast_body(e, &text, name, from, to, lanes);
+    else if (!strcmp(name, "cast")) cast_body(e, &text, from, to);
+    else bits_body(e, &text, from, to);
     buf_puts(&text, "}\n");
     buf_append(&e->helpers, text.text, text.size);
     return own;

@@ -38,12 +38,9 @@ void emit_quoted(Emit *e, const char *s)
 {
     buf_putc(e->out, '"');
     for (; *s; s++) {
-        if (*s == '\n')
-            buf_puts(e->out, "\\n");
-        else if (*s == '"' || *s == '\\')
-            buf_printf(e->out, "\\%c", *s);
-        else
-            buf_putc(e->out, *s);
+        if (*s == '\n') buf_puts(e->out, "\\n");
+        else if (*s == '"' || *s == '\\') buf_printf(e->out, "\\%c", *s);
+        else buf_putc(e->out, *s);
     }
     buf_putc(e->out, '"');
 }
@@ -65,7 +62,8 @@ static void emit_print(Emit *e, Node *n)
             emit_quoted(e, x->u.sym);
         } else {
             bool is_float = dtype_is_float((DType)x->type);
-            buf_puts(e->out, is_float ? "printf(\"%.9g\", (double)" : "printf(\"%lld\", (long long)");
+            buf_puts(e->out,
+                     is_float ? "printf(\"%.9g\", (double)" : "printf(\"%lld\", (long long)");
             emit_scalar(e, x);
         }
         buf_puts(e->out, "), ");
@@ -76,10 +74,8 @@ static void emit_print(Emit *e, Node *n)
 static void emit_asm(Emit *e, Node *n)
 {
     buf_puts(e->out, "__asm__ volatile(");
-    if (NREST(n) == 1 && REST(n)[0]->kind == N_STRING)
-        emit_quoted(e, REST(n)[0]->u.sym);
-    else
-        emit_cannot(e, n, "asm with operands");
+    if (NREST(n) == 1 && REST(n)[0]->kind == N_STRING) emit_quoted(e, REST(n)[0]->u.sym);
+    else emit_cannot(e, n, "asm with operands");
     buf_putc(e->out, ')');
 }
 
@@ -91,12 +87,9 @@ void emit_text(Emit *e, Node *n, const char *text)
             continue;
         }
         s++;
-        if (*s == 'f')
-            buf_puts(e->out, n->type == DT_F64 ? "" : "f");
-        else if (*s == 'm')
-            e->dialect->warp_mask(e);
-        else
-            emit_value(e, REST(n)[*s - '0']);
+        if (*s == 'f') buf_puts(e->out, n->type == DT_F64 ? "" : "f");
+        else if (*s == 'm') e->dialect->warp_mask(e);
+        else emit_value(e, REST(n)[*s - '0']);
     }
 }
 

@@ -28,8 +28,7 @@ static void emit_pointer(Emit *e, const Buffer *b, int position)
     if (b->align_bytes > (int64_t)dtype_size(b->type))
         buf_printf(e->out, " = __builtin_assume_aligned(buffers[%d], %lld);\n", position,
                    (long long)b->align_bytes);
-    else
-        buf_printf(e->out, " = buffers[%d];\n", position);
+    else buf_printf(e->out, " = buffers[%d];\n", position);
 }
 
 static void emit_scratch(Emit *e)
@@ -113,7 +112,8 @@ static void emit_stage(Emit *e)
 {
     const Kernel *k = e->kernel;
     const Stage *s = e->stage;
-    buf_printf(e->out, "\n__attribute__((visibility(\"default\")))\nint32_t %s_%s(", k->name, s->name);
+    buf_printf(e->out, "\n__attribute__((visibility(\"default\")))\nint32_t %s_%s(", k->name,
+               s->name);
     buf_puts(e->out, "void *const *buffers, const int64_t *dims, int64_t first, int64_t last,\n"
                      "    void *scratch)\n{\n"
                      "    (void)buffers, (void)dims, (void)scratch;\n");
@@ -155,7 +155,12 @@ bool codegen_c(const Kernel *k, const Sources *lines, Buf *out, Diag *d)
     int before = d->nerror;
     Buf text;
     buf_init(&text, k->arena);
-    Emit e = {.dialect = &dialect_c, .arena = k->arena, .kernel = k, .lines = lines, .diag = d, .out = &text};
+    Emit e = {.dialect = &dialect_c,
+              .arena = k->arena,
+              .kernel = k,
+              .lines = lines,
+              .diag = d,
+              .out = &text};
     buf_init(&e.helpers, k->arena);
     e.names = interner_new(k->arena);
     for (int i = 0; i < k->stages.n; i++) e.has_fma |= calls_fma(k->stages.at[i]->body);
@@ -163,8 +168,9 @@ bool codegen_c(const Kernel *k, const Sources *lines, Buf *out, Diag *d)
         e.stage = k->stages.at[i];
         if (check_block(&e)) emit_stage(&e);
     }
-    buf_printf(out, "// %s, made by Heald from the template %s. Compile with -fwrapv -ffp-contract=off.\n",
-               k->name, k->template_name ? k->template_name : "?");
+    buf_printf(
+        out, "// %s, made by Heald from the template %s. Compile with -fwrapv -ffp-contract=off.\n",
+        k->name, k->template_name ? k->template_name : "?");
     buf_puts(out, "#include <stdint.h>\n");
     buf_puts(out, buf_text(&e.helpers));
     buf_puts(out, buf_text(&text));

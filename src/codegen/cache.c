@@ -84,14 +84,16 @@ static bool same_text(Arena *a, const char *path, const char *wanted)
 {
     char *text;
     size_t size;
-    return !file_read(a, path, &text, &size) && size == strlen(wanted) && !memcmp(text, wanted, size);
+    return !file_read(a, path, &text, &size) && size == strlen(wanted) &&
+           !memcmp(text, wanted, size);
 }
 
 static bool is_whole(Arena *a, const char *dir)
 {
     Buf sums;
     buf_init(&sums, a);
-    return !add_sums(a, dir, "", &sums) && same_text(a, path_join(a, dir, "sums.txt"), buf_text(&sums));
+    return !add_sums(a, dir, "", &sums) &&
+           same_text(a, path_join(a, dir, "sums.txt"), buf_text(&sums));
 }
 
 // ---- entries
@@ -106,7 +108,8 @@ static const char *temporary(const Cache *c, Arena *a)
 {
     static atomic_uint count;
     unsigned serial = atomic_fetch_add(&count, 1);
-    return arena_printf(a, "%s/%ld-%lld-%u", c->trash, (long)getpid(), (long long)clock_ns(), serial);
+    return arena_printf(a, "%s/%ld-%lld-%u", c->trash, (long)getpid(), (long long)clock_ns(),
+                        serial);
 }
 
 // Others never see half of it.
@@ -122,7 +125,8 @@ static const char *safe_name(Arena *a, const char *op)
 {
     char *name = arena_strdup(a, *op ? op : "_");
     for (char *s = name; *s; s++) {
-        bool plain = (*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9');
+        bool plain =
+            (*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9');
         if (!plain && *s != '_' && *s != '-') *s = '_';
     }
     if (strlen(name) > 100) name[100] = 0;
@@ -220,7 +224,8 @@ static const char *list(Cache *c, Arena *a, bool check, CacheEntry **entries, in
         const char *parent = path_join(a, c->operators, ops[i]);
         if (dir_list(a, parent, &hashes, &nhash)) continue; // removed meanwhile
         for (int k = 0; k < nhash; k++) {
-            CacheEntry entry = {.op = ops[i], .hash = hashes[k], .dir = path_join(a, parent, hashes[k])};
+            CacheEntry entry = {
+                .op = ops[i], .hash = hashes[k], .dir = path_join(a, parent, hashes[k])};
             entry.size_bytes = tree_bytes(a, entry.dir);
             entry.used_unix_s = modified_unix_s(path_join(a, entry.dir, "task.txt"));
             entry.damaged = check && is_damaged(a, &entry);

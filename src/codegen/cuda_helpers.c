@@ -34,7 +34,8 @@ static const char *minmax(const Emit *e, DType t, const char *name)
                         name);
 }
 
-// The compiler moves no loads and stores over inline assembly, which would keep neighbours apart; so
+// The compiler moves no loads and stores over inline assembly, which would keep neighbours apart;
+// so
 // conversions are functions of its own library, or integers.
 static const char *load_half(Emit *e, DType t)
 {

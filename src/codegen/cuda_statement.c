@@ -74,8 +74,8 @@ static void emit_one(Emit *e, Node *n)
 
 // ---- the rest
 
-// The host finds the number after the launch. Where threads wait for each other, the kernel dies, so
-// that nothing hangs.
+// The host finds the number after the launch. Where threads wait for each other, the kernel dies,
+// so that nothing hangs.
 static void emit_check(Emit *e, Node *n)
 {
     emit_start(e, n);

@@ -16,15 +16,15 @@ typedef struct Helper { // see helpers.def
 } Helper;
 
 typedef struct Dialect {
-    const char *name;     // "C", in messages
-    const char *function; // what the definition of a helper starts with
+    const char *name;      // "C", in messages
+    const char *function;  // what the definition of a helper starts with
     const Helper *helpers; // rows that go before those of helpers.def
     int nhelper;
     // Indices that are known to fit 32 bits are computed and kept in int.
     bool narrow_indices;
-    void (*number)(Emit *e, DType t, double v);            // a constant that is NaN or infinite
+    void (*number)(Emit *e, DType t, double v);              // a constant that is NaN or infinite
     const char *(*body)(Emit *e, const char *what, DType t); // of helpers whose row says @WHAT
-    bool (*cast)(Emit *e, Buf *out, DType from, DType to); // body of a cast; false: as in C
+    bool (*cast)(Emit *e, Buf *out, DType from, DType to);   // body of a cast; false: as in C
     void (*vector_type)(Emit *e, DType t, int lanes, const char *name);
     void (*vector)(Emit *e, const Node *n);
     void (*vector_store)(Emit *e, const Node *n);
@@ -44,11 +44,11 @@ struct Emit {
     Buf *out;
     Buf helpers;
     Interner *names;
-    Map seen;              // names of helpers written
-    const Node *mask;      // condition that loads are under; NULL: all lanes
-    const Node *lane_of;   // CUDA: its operands are written as one lane of a, b and c
+    Map seen;               // names of helpers written
+    const Node *mask;       // condition that loads are under; NULL: all lanes
+    const Node *lane_of;    // CUDA: its operands are written as one lane of a, b and c
     struct CudaState *cuda; // NULL in C
-    bool has_fma;          // the kernel calls fma; see emit_negation
+    bool has_fma;           // the kernel calls fma; see emit_negation
     int indent;
     int nchecks;
     Loc last_line;
@@ -56,32 +56,35 @@ struct Emit {
 
 // ---- statements (c_statement.c)
 void emit_statement(Emit *e, const Node *n);
-void emit_block(Emit *e, const Node *n);  // in braces, on the line that has begun
-void emit_start(Emit *e, const Node *n);  // a new line
+void emit_block(Emit *e, const Node *n); // in braces, on the line that has begun
+void emit_start(Emit *e, const Node *n); // a new line
 void emit_buffer_name(Emit *e, const Buffer *b);
 void emit_var_name(Emit *e, const Var *v);
 
 // ---- expressions: their text is a C expression that binds as tightly as a call
-void emit_scalar(Emit *e, const Node *n);   // lanes 1 (c_expression.c)
-void emit_vector(Emit *e, const Node *n);   // more (c_vector.c)
-void emit_value(Emit *e, const Node *n);    // either
+void emit_scalar(Emit *e, const Node *n); // lanes 1 (c_expression.c)
+void emit_vector(Emit *e, const Node *n); // more (c_vector.c)
+void emit_value(Emit *e, const Node *n);  // either
 void emit_vector_store(Emit *e, const Node *n);
-void emit_intrinsic(Emit *e, const Node *n);                       // pure or with effect
-void emit_pure_intrinsic(Emit *e, Node *n);                        // by a helper
-void emit_place(Emit *e, Node *ref);                               // its address
-void emit_text(Emit *e, Node *n, const char *text);                // $0, $1 .. replaced
+void emit_intrinsic(Emit *e, const Node *n);        // pure or with effect
+void emit_pure_intrinsic(Emit *e, Node *n);         // by a helper
+void emit_place(Emit *e, Node *ref);                // its address
+void emit_text(Emit *e, Node *n, const char *text); // $0, $1 .. replaced
 void emit_quoted(Emit *e, const char *text);
 void emit_cannot(Emit *e, const Node *n, const char *what);
 
-// gcc makes -(a * b) - c of -fma(a, b, c), which has the other zero where the terms cancel; beside an
-// fma, negation flips the sign bit. True if it was emitted that way.
+// gcc makes -(a * b) - c of -fma(a, b, c), which has the other zero where the terms cancel; beside
+// an fma, negation flips the sign bit. True if it was emitted that way.
 bool emit_negation(Emit *e, const Node *n);
 
 // The value of element type t as C computes it: f16 and bf16 in float, bool as int.
 const char *emit_value_type(DType t);
 const char *emit_storage_type(DType t);
 const char *emit_var_type(Emit *e, const Var *v);
-static inline bool emit_is_half(DType t) { return t == DT_F16 || t == DT_BF16; }
+static inline bool emit_is_half(DType t)
+{
+    return t == DT_F16 || t == DT_BF16;
+}
 
 // ---- helpers (c_helpers.c): each returns the name, having written the definition if it is new
 // A function of helpers.def for an element type (and lanes, 1 for scalars).

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A compiled model onto a device with memory of its own. What the plan computes from constants alone,
-// such as a weight's transpose, is computed here and becomes a constant too.
+// A compiled model onto a device with memory of its own. What the plan computes from constants
+// alone, such as a weight's transpose, is computed here and becomes a constant too.
 #include "graph/private.h"
 
 #include "runtime/launch.h"

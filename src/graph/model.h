@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model compiled for one set of input shapes: fusion groups lowered to kernels, built in parallel,
-// and a plan that runs them.
+// A model compiled for one set of input shapes: fusion groups lowered to kernels, built in
+// parallel, and a plan that runs them.
 #ifndef HEALD_GRAPH_MODEL_H
 #define HEALD_GRAPH_MODEL_H
 
@@ -34,9 +34,9 @@ typedef struct CompiledModel {
 heald_status model_compile(const Graph *g, Arena *a, const CompileOptions *o, CompiledModel **out,
                            Diag *d, Error *e);
 void model_release(CompiledModel *m); // kernels and constants; NULL is fine
-// Before a runner of the plan is made for a device with memory of its own: kernels are loaded there,
-// constants copied, and what depends on them alone is computed, once. For other devices there is
-// nothing to do. The device outlives the model.
+// Before a runner of the plan is made for a device with memory of its own: kernels are loaded
+// there, constants copied, and what depends on them alone is computed, once. For other devices
+// there is nothing to do. The device outlives the model.
 heald_status model_load(CompiledModel *m, Device *d, Error *e);
 
 // A kernel for a group by its op's meaning alone: what folding and small tools run. The arena

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A `graph` declaration as a Graph: each call of an op, and each operator between tensors, is a node.
-// Parameters are the graph's inputs, `const` ones among them: their data is given when it is
+// A `graph` declaration as a Graph: each call of an op, and each operator between tensors, is a
+// node. Parameters are the graph's inputs, `const` ones among them: their data is given when it is
 // specialised.
 #include "graph/private.h"
 
@@ -71,8 +71,9 @@ static bool operands(Reader *r, const Node *decl, Node *const *arg, int n, Graph
     return true;
 }
 
-// The element type that x, of a result's type, stands for as far as the declaration tells: its own, an
-// attribute's, that of the operand with the same letter, or acc() of one. Shapes are inferred later.
+// The element type that x, of a result's type, stands for as far as the declaration tells: its own,
+// an attribute's, that of the operand with the same letter, or acc() of one. Shapes are inferred
+// later.
 static DType result_type(const Node *decl, const Node *x, GraphValue *const *input, int ninput,
                          const Map *attrs)
 {

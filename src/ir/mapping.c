@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Task mappings: construction with checks, the tasks of a worker, and their text. Every mapping is a
-// chain of simple parts, outermost first, so a task is read off from the inside out like the digits
-// of a mixed-radix number.
+// Task mappings: construction with checks, the tasks of a worker, and their text. Every mapping is
+// a chain of simple parts, outermost first, so a task is read off from the inside out like the
+// digits of a mixed-radix number.
 #include "ir/mapping.h"
 
 #include <string.h>

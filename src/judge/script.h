@@ -57,8 +57,8 @@ typedef struct ScriptKernel {
     const char *extents; // "m = 17, n = 19"
 } ScriptKernel;
 
-// decl may be an op that is not serial: one of its results through the template `copy`, as the kernel
-// of the name of the op. NULL with diagnostics. Everything lies in `a`.
+// decl may be an op that is not serial: one of its results through the template `copy`, as the
+// kernel of the name of the op. NULL with diagnostics. Everything lies in `a`.
 ScriptKernel *script_instantiate(Arena *a, const Library *l, const Target *host, const Node *decl,
                                  const ScriptOptions *o, Diag *d);
 

@@ -67,7 +67,8 @@ typedef struct Eval {
     const Value *at_index;   //   with this index
     VEC(Shared) shared;
     int shared_from; // older ones do not count here
-    int choosing; // arms of conditional expressions around, which statements would turn into branches
+    // arms of conditional expressions around, which statements would turn into branches
+    int choosing;
     int reducing;      // reductions and folds around, of the value being computed
     bool hole_reduced; // a hole was read in one
     bool guard_leaves; // leaves are read with a guard: the index may lie outside

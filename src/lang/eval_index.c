@@ -76,7 +76,8 @@ static bool at(Eval *e, Node *n, Value *out)
     return true;
 }
 
-// Whether v is the index of the element that is evaluated along an axis of extent d, and so below d.
+// Whether v is the index of the element that is evaluated along an axis of extent d, and so below
+// d.
 static bool is_own_index(const Eval *e, const Value *v, const Value *d)
 {
     const Tensor *t = e->at_result;

@@ -9,28 +9,32 @@
 //
 // What nodes.def leaves open:
 // - true and false are INT of type DT_BOOL; other numbers have no type.
-// - An argument without a name after ";" is an ARG whose name is "", so is `...a`: ARG("", SPREAD(NAME a)). `b?` among arguments is a PARAM with
-//   PARAM_OPTIONAL and no children.
+// - An argument without a name after ";" is an ARG whose name is "", so is `...a`: ARG("",
+//   SPREAD(NAME a)). `b?` among arguments is a PARAM with PARAM_OPTIONAL and no children.
 // - `unroll for` has LOOP_UNROLL in sub; flags is the n of `unroll(n)`, 0 without.
 // - `mbarrier[s](n)` is TYPE(CALL(NAME mbarrier, n), s); `[static d]` is CALL(NAME static, NAME d).
-// - `s[..a] with t...` in a type is SPREAD(INDEX(s, EXCEPT(a, SPREAD(t)))), as `s[..a with t...]...` is.
+// - `s[..a] with t...` in a type is SPREAD(INDEX(s, EXCEPT(a, SPREAD(t)))), as `s[..a with
+//   t...]...` is.
 // - A lone `...` among indices is SPREAD(TUPLE()): the axes that are left.
-// - CLAUSE onnx has (STRING name, TUPLE versions, TUPLE names after "with"); class (NAME); alias (NAME, NAME); implements NAMEs; on (NAME target,
-//   NAME architecture or nothing). In a rule or op, an `if` whose arms have values is SELECT, any other IF.
+// - CLAUSE onnx has (STRING name, TUPLE versions, TUPLE names after "with"); class (NAME); alias
+//   (NAME, NAME); implements NAMEs; on (NAME target, NAME architecture or nothing). In a rule or
+//   op, an `if` whose arms have values is SELECT, any other IF.
 Node *parse_file(Arena *a, Interner *names, const Source *source, Diag *d);
 // One expression, for options and `heald map`; the source must hold nothing else.
 Node *parse_expression(Arena *a, Interner *names, const Source *source, Diag *d);
 // Text of a tree of form T; parsing it gives an equal tree.
 void lang_print(const Node *n, Buf *out);
 
-// All declarations by name, from several files; a later file may replace a declaration of an earlier one (HEALD_PATH), twice in one file is an error.
+// All declarations by name, from several files; a later file may replace a declaration of an
+// earlier one (HEALD_PATH), twice in one file is an error.
 typedef struct Library {
     Arena *arena;
     Interner *names;
     Sources *sources;
     Map ops, fns, constants; // Sym -> declaration Node
     Map kernels;             // Sym -> declaration Node
-    Map implementers; // op Sym -> VEC of KERNEL declarations (KernelList *), in order of declaration
+    // op Sym -> VEC of KERNEL declarations (KernelList *), in order of declaration
+    Map implementers;
     VEC(Node *) rules;
     Map graphs;
 } Library;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names for scalars that are computed more than once: in several statements of a block, or again and
-// again by a loop that does not change them. The name stands before the first statement that needs
-// it, as far out as the variables in it allow. Vectors stay where they are: the backend reads
+// Names for scalars that are computed more than once: in several statements of a block, or again
+// and again by a loop that does not change them. The name stands before the first statement that
+// needs it, as far out as the variables in it allow. Vectors stay where they are: the backend reads
 // addresses and masks off their form.
 #include "passes/pass.h"
 
@@ -9,18 +9,18 @@ typedef struct Shared {
     uint64_t hash;
     Node *expr;
     int count;
-    bool looped;       // inside a loop that leaves it alone
+    bool looped; // inside a loop that leaves it alone
     Var *name;
 } Shared;
 
 typedef struct Block {
     Kernel *kernel;
     VEC(Shared) found;
-    int *slot;         // open addressing by hash, 0: free, else 1 + index
+    int *slot; // open addressing by hash, 0: free, else 1 + index
     int nslot;
-    const Map *bound;  // variables that the statement at hand binds inside
+    const Map *bound; // variables that the statement at hand binds inside
     bool looped;
-    Statements *before;  // where names go; NULL while counting
+    Statements *before; // where names go; NULL while counting
 } Block;
 
 static Node *hoist(void *user, Node *n);
@@ -70,8 +70,8 @@ static int cost(const Node *n)
 static bool is_candidate(const Block *b, const Node *n)
 {
     if (n->kind == N_ADD && n->kid[1]->kind == N_INT) return false;
-    return node_info[n->kind].class == CLASS_E && n->lanes == 1 && n->nkid > 0 && n->type != DT_BOOL &&
-           node_pure(n) && cost(n) >= 3 && !uses_bound(b, n);
+    return node_info[n->kind].class == CLASS_E && n->lanes == 1 && n->nkid > 0 &&
+           n->type != DT_BOOL && node_pure(n) && cost(n) >= 3 && !uses_bound(b, n);
 }
 
 static Shared *find(Block *b, Node *n)

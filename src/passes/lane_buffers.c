@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buffers over a mapping of lanes. One core owns all lanes, so such a buffer is plain memory of the
-// core. Its order is that of registers: element of task k and lane l at k * lanes + l, which makes a
-// task's access by all lanes one vector. Where lanes share elements, it keeps its coordinates.
+// core. Its order is that of registers: element of task k and lane l at k * lanes + l, which makes
+// a task's access by all lanes one vector. Where lanes share elements, it keeps its coordinates.
 #include "passes/vectorise.h"
 
 typedef struct Flatten {
     Kernel *kernel;
-    Map plain;       // Buffer over lanes -> plain Buffer
+    Map plain; // Buffer over lanes -> plain Buffer
 } Flatten;
 
 Node *mask_take(Node **index)

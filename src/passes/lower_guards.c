@@ -10,10 +10,10 @@ typedef struct Guards {
     Kernel *kernel;
     Prover *prover;
     bool traps;
-    bool interior;              // making the version for blocks that are inside
-    bool splits;                // some guard can go in the interior
-    VEC(Node *) inside;         // i64, each >= 0 in the interior
-    VEC(Node *) checks;         // conditions proved, to trap on before the statement
+    bool interior;      // making the version for blocks that are inside
+    bool splits;        // some guard can go in the interior
+    VEC(Node *) inside; // i64, each >= 0 in the interior
+    VEC(Node *) checks; // conditions proved, to trap on before the statement
 } Guards;
 
 static void note_interior(Guards *g, Node *bound)
@@ -73,7 +73,8 @@ static Node *condition(Guards *g, const Buffer *b, Node *const *index)
         if (!scalar || !known(g, first, arith_binary(a, N_LE, zero, first)))
             all = and_also(a, all, low);
         Node *last = node_binary(a, N_SUB, b->extent[i], node_i64(a, 1));
-        if (!scalar || !known(g, node_binary(a, N_SUB, last, end), arith_binary(a, N_LT, end, b->extent[i])))
+        if (!scalar ||
+            !known(g, node_binary(a, N_SUB, last, end), arith_binary(a, N_LT, end, b->extent[i])))
             all = and_also(a, all, high);
     }
     return all;
@@ -88,7 +89,8 @@ static Node *load_else(Guards *g, Node *n)
     load->lanes = n->lanes;
     Node *cond = condition(g, n->u.buf, REST(n));
     if (!cond) return load;
-    return node_select(a, arith_widen(a, cond, n->lanes), load, arith_widen(a, KID(n, LOAD_ELSE, other), n->lanes));
+    return node_select(a, arith_widen(a, cond, n->lanes), load,
+                       arith_widen(a, KID(n, LOAD_ELSE, other), n->lanes));
 }
 
 static Node *store_drop(Guards *g, Node *n)
@@ -124,8 +126,8 @@ static Node *sequence(Guards *g, Node *n)
 // Where a trap may have to go before the one statement of a body, the body becomes a SEQ.
 static Node *body_as_seq(Guards *g, Node *n)
 {
-    bool inner = n->kind == N_LOOP || n->kind == N_IF || n->kind == N_MAPFOR || n->kind == N_WHILE ||
-                 n->kind == N_ROLE || n->kind == N_ONE;
+    bool inner = n->kind == N_LOOP || n->kind == N_IF || n->kind == N_MAPFOR ||
+                 n->kind == N_WHILE || n->kind == N_ROLE || n->kind == N_ONE;
     if (!g->traps || !inner) return n;
     Arena *a = g->kernel->arena;
     n = arena_copy(a, n, sizeof(Node) + n->nkid * sizeof(Node *));

@@ -5,7 +5,7 @@
 
 typedef struct Flatten {
     Kernel *kernel;
-    Map flat;                   // Buffer -> its flat Buffer
+    Map flat; // Buffer -> its flat Buffer
 } Flatten;
 
 // ---- the storage index of a coordinate

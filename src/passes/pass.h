@@ -51,8 +51,8 @@ Node *nest_wrap(const Nest *nest, Loc loc, Node *body);
 // with projections or custom parts.
 bool mapping_inverse(Arena *a, const Mapping *m, Node *const *index, Node **worker, Node **task);
 
-// Buffers whose tasks belong to threads (owner_buffers.c). owner_access: an access or ALLOC of one, of
-// the thread's plain buffer; anything else as it is. plain: Buffer -> that buffer, for all of a
+// Buffers whose tasks belong to threads (owner_buffers.c). owner_access: an access or ALLOC of one,
+// of the thread's plain buffer; anything else as it is. plain: Buffer -> that buffer, for all of a
 // kernel; index_of: Var of a mapping loop around -> its value by the loops of the nest.
 bool is_owner_buffer(const Buffer *b);
 Node *owner_access(Arena *a, Map *plain, const Map *index_of, Node *n);

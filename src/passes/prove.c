@@ -6,17 +6,17 @@
 
 enum { MAX_TERMS = 24, MAX_STEPS = 24, MAX_TRIES = 600 };
 
-typedef struct Fact {   // about an immutable Var
-    Node *value;        // it is this, or
-    Node *lo, *hi;      // lo <= it < hi
-    int depth;          // scopes around it
+typedef struct Fact { // about an immutable Var
+    Node *value;      // it is this, or
+    Node *lo, *hi;    // lo <= it < hi
+    int depth;        // scopes around it
 } Fact;
 
 struct Prover {
     Arena *arena;
-    Map facts;          // Var -> Fact
+    Map facts; // Var -> Fact
     int depth;
-    int tries;          // forms looked at in this proof
+    int tries; // forms looked at in this proof
 };
 
 typedef struct Linear {
@@ -24,7 +24,7 @@ typedef struct Linear {
     int n;
     struct Term {
         int64_t factor;
-        Node *node;     // no INT, ADD, SUB, NEG or MUL by INT
+        Node *node; // no INT, ADD, SUB, NEG or MUL by INT
     } term[MAX_TERMS];
 } Linear;
 

@@ -8,7 +8,7 @@ enum { MAX_REGISTERS = 256 };
 
 typedef struct Registers {
     Buffer *buffer;
-    int lanes;             // of a variable; 0: not known yet
+    int lanes; // of a variable; 0: not known yet
     bool refused;
     int n;
     Var **var;
@@ -16,7 +16,7 @@ typedef struct Registers {
 
 typedef struct Promote {
     Kernel *kernel;
-    Map of;                // Buffer -> Registers
+    Map of; // Buffer -> Registers
 } Promote;
 
 static Registers *registers_of(Promote *p, Buffer *b)
@@ -142,10 +142,8 @@ static Node *rewrite_seq(Promote *p, Node *n)
     for (uint32_t i = 0; i < n->nkid; i++) {
         Node *stmt = rewrite(p, n->kid[i]);
         const Registers *r = stmt->kind == N_ALLOC ? promoted(p, stmt->u.buf) : NULL;
-        if (r)
-            declare(p, r, stmt, &s);
-        else
-            VEC_PUSH(s.arena, &s.list, stmt);
+        if (r) declare(p, r, stmt, &s);
+        else VEC_PUSH(s.arena, &s.list, stmt);
     }
     return node_make(s.arena, N_SEQ, n->loc, s.list.n, s.list.at);
 }

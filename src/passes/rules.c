@@ -58,7 +58,8 @@ static Node *parse(Arena *a, Interner *names, Sources *sources, const char *text
 {
     Diag d;
     diag_init(&d, a, sources);
-    Node *n = parse_expression(a, names, sources_add(sources, "simplify.rules", text, strlen(text)), &d);
+    Node *n =
+        parse_expression(a, names, sources_add(sources, "simplify.rules", text, strlen(text)), &d);
     if (!n) BUG("simplify.rules: cannot parse '%s'", text);
     return n;
 }
@@ -186,10 +187,12 @@ static bool exact(const Match *m, const Node *text, DType t, Interval *out)
         return n->type != DT_U64 && node_bounds(n, &out->lo, &out->hi);
     }
     Interval x, y;
-    if (noperand(text) != 2 || !exact(m, operand(text, 0), t, &x) || !exact(m, operand(text, 1), t, &y))
+    if (noperand(text) != 2 || !exact(m, operand(text, 0), t, &x) ||
+        !exact(m, operand(text, 1), t, &y))
         return false;
-    bool (*op)(int64_t, int64_t, int64_t *) =
-        text->kind == N_ADD ? add_i64 : text->kind == N_SUB ? sub_i64 : mul_i64;
+    bool (*op)(int64_t, int64_t, int64_t *) = text->kind == N_ADD   ? add_i64
+                                              : text->kind == N_SUB ? sub_i64
+                                                                    : mul_i64;
     int64_t corner[4];
     if (!op(x.lo, y.lo, &corner[0]) || !op(x.lo, y.hi, &corner[1]) || !op(x.hi, y.lo, &corner[2]) ||
         !op(x.hi, y.hi, &corner[3]))
@@ -206,7 +209,8 @@ static Number call_number(const Match *m, const Node *text)
 {
     const char *name = text->kid[0]->u.sym;
     Interval i;
-    if (!strcmp(name, "exact")) return (Number){true, exact(m, text->kid[1], operand_type(m, text), &i)};
+    if (!strcmp(name, "exact"))
+        return (Number){true, exact(m, text->kid[1], operand_type(m, text), &i)};
     const Node *n = bound(m, text->kid[1]->u.sym);
     if (n->type == DT_U64 || !node_bounds(n, &i.lo, &i.hi)) return (Number){0};
     return (Number){true, name[0] == 'l' ? i.lo : i.hi};
@@ -236,7 +240,8 @@ static Number number(const Match *m, const Node *text)
     Number x = number(m, text->kid[0]);
     if (text->kind == N_LAND && x.known && !x.v) return x;
     Number y = number(m, text->kid[1]);
-    return (Number){x.known && y.known, x.known && y.known ? apply((NodeKind)text->kind, x.v, y.v) : 0};
+    return (Number){x.known && y.known,
+                    x.known && y.known ? apply((NodeKind)text->kind, x.v, y.v) : 0};
 }
 
 static bool holds(const Match *m, const Node *when)

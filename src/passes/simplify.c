@@ -8,7 +8,7 @@ enum { MAX_REWRITES = 64 };
 typedef struct Simplify {
     Kernel *kernel;
     const Rules *rules;
-    Map value;             // Var -> what to write for it
+    Map value; // Var -> what to write for it
     bool changed;
 } Simplify;
 

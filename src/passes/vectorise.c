@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mapping loops over lanes: the tasks in order, each once for all lanes. What not every lane does is
-// masked. A loop that has no such form runs lane by lane.
+// Mapping loops over lanes: the tasks in order, each once for all lanes. What not every lane does
+// is masked. A loop that has no such form runs lane by lane.
 #include "passes/vectorise.h"
 
 #include <string.h>
@@ -143,7 +143,8 @@ static Node *set(Lanes *l, Node *n)
     Node *value = lanes_expr(l, KID(n, SET, value));
     if (l->failed) return n;
     Node *wide = map_get(&l->value, n->u.var);
-    if (!wide) return l->mask || value->lanes > 1 ? fail(l, n) : make_set(a, n->loc, n->u.var, value);
+    if (!wide)
+        return l->mask || value->lanes > 1 ? fail(l, n) : make_set(a, n->loc, n->u.var, value);
     value = lanes_widen(l, value);
     if (l->mask) value = node_select(a, l->mask, value, wide);
     return make_set(a, n->loc, wide->u.var, value);
@@ -226,10 +227,10 @@ static Node *if_statement(Lanes *l, Node *n)
     l->guarded = outer;
     if (l->failed) return n;
     if (!mask)
-        return make_if(a, n->loc, same, statement(l, KID(n, IF, then)), other ? statement(l, other) : NULL);
+        return make_if(a, n->loc, same, statement(l, KID(n, IF, then)),
+                       other ? statement(l, other) : NULL);
     Statements s = {.arena = a};
-    if (l->mask && has_loads(mask))
-        mask = node_select(a, l->mask, mask, zero(l, mask));
+    if (l->mask && has_loads(mask)) mask = node_select(a, l->mask, mask, zero(l, mask));
     mask = name_mask(l, mask, &s);
     Node *then = under(l, mask, KID(n, IF, then));
     if (l->failed) return n;
@@ -254,7 +255,8 @@ static Node *while_loop(Lanes *l, Node *n)
 {
     Node *cond = lanes_expr(l, KID(n, WHILE, cond));
     if (l->failed || cond->lanes > 1) return fail(l, n);
-    return node_make(l->arena, N_WHILE, n->loc, 2, (Node *[]){cond, statement(l, KID(n, WHILE, body))});
+    return node_make(l->arena, N_WHILE, n->loc, 2,
+                     (Node *[]){cond, statement(l, KID(n, WHILE, body))});
 }
 
 static Node *mapfor(Lanes *l, Node *n)

@@ -31,7 +31,8 @@ static Node *binary(Lanes *l, Node *n)
     Arena *a = l->arena;
     Node *x = lanes_expr(l, n->kid[0]), *y = lanes_expr(l, n->kid[1]);
     if (l->failed) return n;
-    if (x->lanes == 1 && y->lanes == 1) return node_fold(a, node_binary(a, (NodeKind)n->kind, x, y));
+    if (x->lanes == 1 && y->lanes == 1)
+        return node_fold(a, node_binary(a, (NodeKind)n->kind, x, y));
     if (is_index(n)) {
         bool by_constant = y->kind == N_INT && y->u.i > 0;
         switch (n->kind) {
@@ -96,10 +97,8 @@ static void split(Lanes *l, Node *cond, Node **same, Node **mask)
     }
     Node *c = lanes_expr(l, cond);
     if (l->failed) return;
-    if (c->lanes > 1)
-        *mask = lanes_and(l, *mask, c);
-    else
-        *same = *same ? node_binary(l->arena, N_LAND, *same, c) : c;
+    if (c->lanes > 1) *mask = lanes_and(l, *mask, c);
+    else *same = *same ? node_binary(l->arena, N_LAND, *same, c) : c;
 }
 
 void lanes_split_condition(Lanes *l, Node *cond, Node **same, Node **mask)
@@ -119,7 +118,8 @@ static Node *select(Lanes *l, Node *n)
     if (l->failed) return n;
     if (!mask) {
         int lanes = x->lanes > y->lanes ? x->lanes : y->lanes;
-        return node_fold(a, node_select(a, same, arith_widen(a, x, lanes), arith_widen(a, y, lanes)));
+        return node_fold(a,
+                         node_select(a, same, arith_widen(a, x, lanes), arith_widen(a, y, lanes)));
     }
     x = lanes_widen(l, x);
     y = lanes_widen(l, y);
@@ -135,8 +135,8 @@ static bool is_inside(const Buffer *b, Node *const *index, int n)
 {
     for (int i = 0; i < n && i < b->rank; i++) {
         int64_t lo, hi, least, most;
-        if (!node_bounds(index[i], &lo, &hi) || lo < 0 || !node_bounds(b->extent[i], &least, &most) ||
-            hi >= least)
+        if (!node_bounds(index[i], &lo, &hi) || lo < 0 ||
+            !node_bounds(b->extent[i], &least, &most) || hi >= least)
             return false;
     }
     return true;
@@ -170,7 +170,8 @@ static Node *load(Lanes *l, Node *n)
 
 static Node *call(Lanes *l, Node *n)
 {
-    if (!strchr(n->u.intr->flags, 'P') || intrinsic_id(n->u.intr) == INTR_LANE_SUM) return fail(l, n);
+    if (!strchr(n->u.intr->flags, 'P') || intrinsic_id(n->u.intr) == INTR_LANE_SUM)
+        return fail(l, n);
     Node *r = arena_copy(l->arena, n, sizeof(Node) + n->nkid * sizeof(Node *));
     int lanes = 1;
     for (uint32_t i = 0; i < n->nkid; i++) {
@@ -190,9 +191,7 @@ Node *lanes_expr(Lanes *l, Node *n)
     switch (n->kind) {
     case N_INT:
     case N_FLOAT: return n;
-    case N_VARREF:
-        value = map_get(&l->value, n->u.var);
-        return value ? value : n;
+    case N_VARREF: value = map_get(&l->value, n->u.var); return value ? value : n;
     case N_ADD:
     case N_SUB:
     case N_MUL:

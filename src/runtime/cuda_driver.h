@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NVIDIA's driver, found at run time, and the device that speaks to it. Types are named here because
-// its header is not needed to build.
+// NVIDIA's driver, found at run time, and the device that speaks to it. Types are named here
+// because its header is not needed to build.
 #ifndef HEALD_RUNTIME_CUDA_DRIVER_H
 #define HEALD_RUNTIME_CUDA_DRIVER_H
 

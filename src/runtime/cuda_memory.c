@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of a GPU. Asking the driver is slow and stops the GPU, so what is freed is kept and given out
-// again; as all work is in one stream, that is safe at once. It goes back when memory runs short.
+// Memory of a GPU. Asking the driver is slow and stops the GPU, so what is freed is kept and given
+// out again; as all work is in one stream, that is safe at once. It goes back when memory runs
+// short.
 #include "runtime/cuda_driver.h"
 
 #include "base/util.h"

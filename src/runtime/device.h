@@ -50,8 +50,8 @@ typedef struct DeviceOps {
                                Error *e);             // sets stage->entry
     heald_status (*synchronise)(Device *d, Error *e); // waits for all that was launched and copied
     int (*nthread)(const Device *d);
-    // Launches and copies on the device between the two are recorded, not run; pointers and dims are
-    // part of the record.
+    // Launches and copies on the device between the two are recorded, not run; pointers and dims
+    // are part of the record.
     heald_status (*begin_capture)(Device *d, Error *e);
     heald_status (*end_capture)(Device *d, DeviceGraph **out, Error *e);
     heald_status (*replay)(Device *d, DeviceGraph *g, Error *e);

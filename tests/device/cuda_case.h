@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One CUDA kernel of cuda_cases.def as a test: instantiated, its meaning computed from the op that it
-// implements (in float64 where it is about floats), and the comparison. Used where there is a GPU and
-// where there is none; functions return NULL or what is wrong.
+// One CUDA kernel of cuda_cases.def as a test: instantiated, its meaning computed from the op that
+// it implements (in float64 where it is about floats), and the comparison. Used where there is a
+// GPU and where there is none; functions return NULL or what is wrong.
 #ifndef HEALD_TESTS_CUDA_CASE_H
 #define HEALD_TESTS_CUDA_CASE_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of cuda_cases.def on a GPU: each is built, loaded and run at its sizes, small and large,
-// with extents that are only known at launch and then with known ones ("fixed"), and compared with the meaning of its op in float64 on the CPU; a table says how far off and how fast.
+// The kernels of cuda_cases.def on a GPU: each is built, loaded and run at its sizes, small and
+// large, with extents that are only known at launch and then with known ones ("fixed"), and
+// compared with the meaning of its op in float64 on the CPU; a table says how far off and how fast.
 // Arguments: small (no large sizes), notime, NAME (kernels with that in their name). Exit status 1
 // if one is wrong, 77 without a GPU. The last line is "N passed, N failed".
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random graphs over all operators that the library declares, as text that can be kept, and what runs
-// them: unfused and fused, by the interpreter and as C, with an extent open. The text is the truth:
-// even a graph just made is run from its text, and the elements of its inputs follow from their
-// names.
+// Random graphs over all operators that the library declares, as text that can be kept, and what
+// runs them: unfused and fused, by the interpreter and as C, with an extent open. The text is the
+// truth: even a graph just made is run from its text, and the elements of its inputs follow from
+// their names.
 #ifndef HEALD_TESTS_RANDOM_GRAPH_H
 #define HEALD_TESTS_RANDOM_GRAPH_H
 
@@ -68,8 +68,8 @@ int rg_below(RgRandom *r, int n);            // n > 0
 int rg_between(RgRandom *r, int lo, int hi); // both included
 bool rg_chance(RgRandom *r, int percent);
 
-// The graph number `index` of a seed: the same for the same library. Its name begins with r if it is
-// made of the left sides of rules, p if no rules are to be applied, else g.
+// The graph number `index` of a seed: the same for the same library. Its name begins with r if it
+// is made of the left sides of rules, p if no rules are to be applied, else g.
 RandomGraph *rg_make(RgWorld *w, Arena *a, uint64_t seed, int index);
 // Types and extents of all nodes' results from the inputs'. False where an op does not accept them.
 bool rg_infer(RandomGraph *g);
@@ -78,8 +78,8 @@ void rg_print(const RandomGraph *g, Buf *out); // what the outputs need, as a `g
 int rg_live_nodes(const RandomGraph *g);
 
 // Elements of an input of graph `graph`, by its name: x numbers around 0, p positive, u between -1
-// and 1, s also NaN, infinities and extremes, z small integers from 0, r up to 8, iN_ integers from 0
-// to N - 1, nN_ from -N to N - 1.
+// and 1, s also NaN, infinities and extremes, z small integers from 0, r up to 8, iN_ integers from
+// 0 to N - 1, nN_ from -N to N - 1.
 void rg_fill(const char *graph, const char *name, DType type, int64_t n, void *out);
 
 // Attributes (random_graph_attrs.c).
@@ -110,8 +110,9 @@ extern const char *const rg_way_name[RG_WAYS];
 
 typedef enum RgOutcome {
     RG_SAME,
-    RG_REJECTED, // the reference does not run: an index out of range, or an op that does not compile
-    RG_DIFFERS   // a mismatch, or another way does not compile or run
+    // the reference does not run: an index out of range, or an op that does not compile
+    RG_REJECTED,
+    RG_DIFFERS // a mismatch, or another way does not compile or run
 } RgOutcome;
 
 typedef struct RgRun {
@@ -138,8 +139,8 @@ bool rg_same_elements(DType t, int64_t n, const void *a, const void *b); // all 
 void rg_run_groups(const RgRun *r, Buf *out); // the groups of the fused model
 void rg_run_free(RgRun *r);
 
-// The smallest graph found that still does not give RG_SAME. Runs graphs in child processes, so that
-// crashes can be made smaller too.
+// The smallest graph found that still does not give RG_SAME. Runs graphs in child processes, so
+// that crashes can be made smaller too.
 void rg_shrink(RandomGraph *g);
 
 #endif

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a graph means: node by node, each op's own text, by the interpreter, in memory that nothing
 // shares. Where the library has templates for an op, the one that is chosen is held against the
-// meaning, and its result is what later nodes read; so what comes out must be, bit for bit, what the
-// unfused model gives.
+// meaning, and its result is what later nodes read; so what comes out must be, bit for bit, what
+// the unfused model gives.
 //
-// Templates may sum in another order (matmul, conv, pools, reductions, softmax, norms), so floats may
-// differ by a small part of the largest magnitudes that went into them; integers may not.
+// Templates may sum in another order (matmul, conv, pools, reductions, softmax, norms), so floats
+// may differ by a small part of the largest magnitudes that went into them; integers may not.
 #include "random_graph.h"
 
 #include "heald.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operands of random graphs: the types that an operator declares are matched against values that are
-// there, and new inputs are made so that what its types name agrees.
+// Operands of random graphs: the types that an operator declares are matched against values that
+// are there, and new inputs are made so that what its types name agrees.
 #include "random_graph_make.h"
 
 #include <stdio.h>
@@ -302,8 +302,8 @@ static bool like_first(const Maker *m, const RgValue *v)
     return v->rank == f->rank && !memcmp(v->dims, f->dims, (size_t)v->rank * sizeof *v->dims);
 }
 
-// A value that is there already, rather one that nobody reads yet; beside a first operand, rather one
-// of its shape.
+// A value that is there already, rather one that nobody reads yet; beside a first operand, rather
+// one of its shape.
 static bool present_value(Maker *m, const Node *p, int *out)
 {
     if (!m->g->values.n) return false;

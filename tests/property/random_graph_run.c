@@ -2,8 +2,8 @@
 // Running a graph in several ways and comparing bit for bit, all NaNs being one. The same templates
 // are chosen in every way, and none sums in another order depending on what is fused into it, so
 // nothing may differ; only an open extent may ask for another template. (Templates against the
-// meaning of their ops: random_graph_meaning.c.) The C of many graphs is one file: compiling each kernel alone would take
-// minutes.
+// meaning of their ops: random_graph_meaning.c.) The C of many graphs is one file: compiling each
+// kernel alone would take minutes.
 #include "random_graph.h"
 
 #include "base/os.h"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random graphs give the same results unfused and fused, interpreted and compiled, open and static.
-// Without arguments: the kept graphs of tests/property/graphs, 200 graphs of a fixed seed and as many
-// of a new one as the time allows. `--count N --seed S` runs others, `--only I` one of them, with its
-// text and groups; `--shrink` makes it smaller; a FILE is a kept graph, with `--verbose` its kernels.
+// Without arguments: the kept graphs of tests/property/graphs, 200 graphs of a fixed seed and as
+// many of a new one as the time allows. `--count N --seed S` runs others, `--only I` one of them,
+// with its text and groups; `--shrink` makes it smaller; a FILE is a kept graph, with `--verbose`
+// its kernels.
 #include "random_graph.h"
 
 #include "base/os.h"

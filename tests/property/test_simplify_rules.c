@@ -39,7 +39,8 @@ static uint32_t next(Gen *g, uint32_t n)
 
 static int64_t small(Gen *g)
 {
-    return next(g, 8) ? (int64_t)next(g, 25) - 8 : (int64_t)((uint64_t)next(g, UINT32_MAX) << 32 | next(g, UINT32_MAX));
+    return next(g, 8) ? (int64_t)next(g, 25) - 8
+                      : (int64_t)((uint64_t)next(g, UINT32_MAX) << 32 | next(g, UINT32_MAX));
 }
 
 static void new_vars(Gen *g)
@@ -108,8 +109,10 @@ static Node *number(Gen *g, int depth)
     }
     uint32_t r = next(g, 12);
     if (r == 0) return node_unary(a, N_NEG, number(g, depth - 1));
-    if (r == 1) return node_select(a, truth(g, depth - 1), number(g, depth - 1), number(g, depth - 1));
-    return node_binary(a, kinds[next(g, COUNT(kinds))], number(g, (int)next(g, (uint32_t)depth)), number(g, depth - 1));
+    if (r == 1)
+        return node_select(a, truth(g, depth - 1), number(g, depth - 1), number(g, depth - 1));
+    return node_binary(a, kinds[next(g, COUNT(kinds))], number(g, (int)next(g, (uint32_t)depth)),
+                       number(g, depth - 1));
 }
 
 // ---- the property
@@ -123,7 +126,8 @@ static void fail_at(Gen *g, const char *what, Node *before, Node *after)
     buf_puts(&b, "\n  ");
     node_print(after, &b);
     for (int i = 0; i < NVARS; i++)
-        buf_printf(&b, "\n  v%d = %lld in %lld .. %lld", g->var[i]->id, (long long)g->value[i], (long long)g->var[i]->lo, (long long)g->var[i]->hi);
+        buf_printf(&b, "\n  v%d = %lld in %lld .. %lld", g->var[i]->id, (long long)g->value[i],
+                   (long long)g->var[i]->lo, (long long)g->var[i]->hi);
     fail_msg("%s", buf_text(&b));
 }
 
@@ -184,7 +188,8 @@ static Node *instance(Gen *g, const Node *text, Map *values)
     if (text->kind == N_NAME) {
         Node *value = map_get(values, text->u.sym);
         char c = text->u.sym[0];
-        if (!value && c == 'c') value = node_int(a, 0, g->type, next(g, 2) ? (int64_t)next(g, 4) * 4 : small(g));
+        if (!value && c == 'c')
+            value = node_int(a, 0, g->type, next(g, 2) ? (int64_t)next(g, 4) * 4 : small(g));
         if (!value && (c == 'p' || c == 'q')) value = truth(g, (int)next(g, 3));
         if (!value) value = number(g, (int)next(g, 2));
         map_put(a, values, text->u.sym, value);
@@ -192,9 +197,12 @@ static Node *instance(Gen *g, const Node *text, Map *values)
     }
     bool is_call = text->kind == N_CALL;
     Node *kid[2] = {NULL, NULL};
-    for (uint32_t i = is_call; i < text->nkid; i++) kid[i - is_call] = instance(g, text->kid[i], values);
-    if (is_call) return node_binary(a, !strcmp(text->kid[0]->u.sym, "min") ? N_MIN : N_MAX, kid[0], kid[1]);
-    return kid[1] ? node_binary(a, (NodeKind)text->kind, kid[0], kid[1]) : node_unary(a, (NodeKind)text->kind, kid[0]);
+    for (uint32_t i = is_call; i < text->nkid; i++)
+        kid[i - is_call] = instance(g, text->kid[i], values);
+    if (is_call)
+        return node_binary(a, !strcmp(text->kid[0]->u.sym, "min") ? N_MIN : N_MAX, kid[0], kid[1]);
+    return kid[1] ? node_binary(a, (NodeKind)text->kind, kid[0], kid[1])
+                  : node_unary(a, (NodeKind)text->kind, kid[0]);
 }
 
 static void test_each_rule(void **state)
@@ -205,7 +213,8 @@ static void test_each_rule(void **state)
         const char *pattern = rules_pattern(i);
         Diag d;
         diag_init(&d, &g->arena, &g->sources);
-        Node *text = parse_expression(&g->arena, g->names, sources_add(&g->sources, "rule", pattern, strlen(pattern)), &d);
+        Node *text = parse_expression(
+            &g->arena, g->names, sources_add(&g->sources, "rule", pattern, strlen(pattern)), &d);
         assert_non_null(text);
         ArenaMark mark = arena_mark(&g->arena);
         for (int k = 0; k < TREES_PER_RULE; k++) {

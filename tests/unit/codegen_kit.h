@@ -36,9 +36,9 @@ typedef struct Kit {
     Stage *stage;
     Var *lane;
     uint64_t random;
-    const char *extra_flags;  // for the compiler
-    const char *text;         // the C text
-    StageFn *fn;              // compiled from it, once
+    const char *extra_flags; // for the compiler
+    const char *text;        // the C text
+    StageFn *fn;             // compiled from it, once
     void *handle;
     bool traps;
 } Kit;
@@ -161,7 +161,7 @@ static inline Node *seq(Kit *t, int n, Node *const *stmts)
 {
     return node_make(&t->arena, N_SEQ, 0, n, stmts);
 }
-#define SEQ(t, ...)                                            \
+#define SEQ(t, ...) \
     seq(t, (int)(sizeof((Node *[]){__VA_ARGS__}) / sizeof(Node *)), (Node *[]){__VA_ARGS__})
 static inline Node *loop(Kit *t, Var *v, Node *lo, Node *hi, Node *body)
 {
@@ -219,7 +219,10 @@ static inline void kit_fill(Kit *t, const Buffer *b, void *p, int64_t n)
             dtype_store_f64(b->type, at, v);
         } else {
             int64_t v = (int64_t)((uint64_t)kit_random(t) << 32 | kit_random(t));
-            dtype_store_i64(b->type, at, b->type == DT_BOOL ? v & 1 : kit_random(t) % 4 ? v % 50 : v);
+            dtype_store_i64(b->type, at,
+                            b->type == DT_BOOL  ? v & 1
+                            : kit_random(t) % 4 ? v % 50
+                                                : v);
         }
     }
 }
@@ -308,8 +311,8 @@ static inline void kit_expect(Kit *t, const KitData *want, const KitData *got, c
         size_t size = dtype_size(b->type);
         fail_msg("%s: %s[%lld] is %a, not %a\n%s\n%s", what, b->name, (long long)where,
                  dtype_load_f64(b->type, (char *)got->at[i] + (size_t)where * size),
-                 dtype_load_f64(b->type, (char *)want->at[i] + (size_t)where * size), buf_text(&out),
-                 t->text ? t->text : "");
+                 dtype_load_f64(b->type, (char *)want->at[i] + (size_t)where * size),
+                 buf_text(&out), t->text ? t->text : "");
     }
 }
 

@@ -43,7 +43,9 @@ static void matmul_kernel(Kit *t)
     t->stage->grid[0] = R(t, m);
     Node *declare = node_make(&t->arena, N_DECLARE, 0, 1, (Node *[]){F(t, 0)});
     declare->u.var = sum;
-    Node *fma = intrinsic(t, "fma", 3, (Node *[]){load2(t, a, R(t, i), R(t, l)), load2(t, b, R(t, l), R(t, j)), R(t, sum)});
+    Node *fma = intrinsic(
+        t, "fma", 3,
+        (Node *[]){load2(t, a, R(t, i), R(t, l)), load2(t, b, R(t, l), R(t, j)), R(t, sum)});
     Node *inner = loop(t, l, I(t, 0), R(t, k), SEQ(t, make_set(&t->arena, 0, sum, fma)));
     Node *out = store(t, c, 2, (Node *[]){R(t, i), R(t, j)}, R(t, sum), GUARD_DROP);
     t->stage->body = SEQ(t, loop(t, j, I(t, 0), R(t, n), SEQ(t, declare, inner, out)));

@@ -21,14 +21,15 @@ typedef struct Fixture {
     const char *dir;
     Cache *cache;
     int builds;
-    int payload;      // bytes of lib.so
+    int payload; // bytes of lib.so
     bool fail;
 } Fixture;
 
 static int setup(void **state)
 {
     Fixture *f = calloc(1, sizeof *f);
-    f->dir = mkdtemp(path_join(&f->arena, getenv("TMPDIR") ? getenv("TMPDIR") : P_tmpdir, "heald-cache-XXXXXX"));
+    f->dir = mkdtemp(
+        path_join(&f->arena, getenv("TMPDIR") ? getenv("TMPDIR") : P_tmpdir, "heald-cache-XXXXXX"));
     const char *why;
     f->cache = cache_open(&f->arena, f->dir, 0, &why);
     f->payload = 1000;
@@ -188,7 +189,8 @@ static void test_processes(void **state)
             for (int i = 0; i < 40; i++) {
                 const char *dir, *key = arena_printf(&f->arena, "key %d", i % 4);
                 bool hit;
-                const char *failed = cache_get(f->cache, &f->arena, "op", key, build, f, &dir, &hit);
+                const char *failed =
+                    cache_get(f->cache, &f->arena, "op", key, build, f, &dir, &hit);
                 if (failed) bad++;
                 if (!failed && c == 0 && i % 9 == 5) unlink(path_join(&f->arena, dir, "sums.txt"));
             }
@@ -267,8 +269,9 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_hit),       TEST(test_damage),      TEST(test_failed_build), TEST(test_eviction), TEST(test_clear),
-        TEST(test_processes), TEST(test_default_dir), TEST(test_toolchain),    TEST(test_no_toolchain),
+        TEST(test_hit),         TEST(test_damage),    TEST(test_failed_build),
+        TEST(test_eviction),    TEST(test_clear),     TEST(test_processes),
+        TEST(test_default_dir), TEST(test_toolchain), TEST(test_no_toolchain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,13 +23,15 @@ static void tile_kernel(Kit *t, DType type, int mr, int nv, int lanes, bool fuse
     t->stage->grid[0] = mt;
     t->stage->grid[1] = nt;
     const Mapping *tile = compose(t, repeat(t, 2, SHAPE(mr, nv)), spatial(t, 2, SHAPE(1, lanes)));
-    Buffer *acc = kernel_buffer(t->kernel, "acc", SPACE_LOCAL, type, 2, (Node *[]){I(t, mr), I(t, nr)});
+    Buffer *acc =
+        kernel_buffer(t->kernel, "acc", SPACE_LOCAL, type, 2, (Node *[]){I(t, mr), I(t, nr)});
     acc->over = tile;
     acc->over_worker = R(t, lane);
     Node *zero = node_float(&t->arena, 0, type, 0);
     Node *alloc = node_make(&t->arena, N_ALLOC, 0, 1, &zero);
     alloc->u.buf = acc;
-    Var *l = kit_var(t, "l"), *ij[2] = {kit_var(t, "i"), kit_var(t, "j")}, *pq[2] = {kit_var(t, "p"), kit_var(t, "q")};
+    Var *l = kit_var(t, "l"), *ij[2] = {kit_var(t, "i"), kit_var(t, "j")},
+        *pq[2] = {kit_var(t, "p"), kit_var(t, "q")};
     Node *at[2] = {R(t, ij[0]), R(t, ij[1])};
     Node *a3 = make_load(&t->arena, 0, pa, 3, (Node *[]){R(t, bx), R(t, l), at[0]});
     Node *b3 = make_load(&t->arena, 0, pb, 3, (Node *[]){R(t, by), R(t, l), at[1]});
@@ -37,12 +39,14 @@ static void tile_kernel(Kit *t, DType type, int mr, int nv, int lanes, bool fuse
     Node *step = mapfor(t, tile, R(t, lane), ij, SEQ(t, store(t, acc, 2, at, fma, 0)));
     Node *tp = R(t, pq[0]), *tq = R(t, pq[1]);
     Node *value = load2(t, acc, tp, tq);
-    Node *where[2] = {add(t, mul(t, R(t, bx), I(t, mr)), tp), add(t, mul(t, R(t, by), I(t, nr)), tq)};
+    Node *where[2] = {add(t, mul(t, R(t, bx), I(t, mr)), tp),
+                      add(t, mul(t, R(t, by), I(t, nr)), tq)};
     Node *out = mapfor(t, tile, R(t, lane), pq, SEQ(t, store(t, c, 2, where, value, GUARD_DROP)));
     Var *r = kit_var(t, "r");
     Node *five[2] = {R(t, r), I(t, 5)};
     Node *greater = bin(t, N_MAX, load2(t, acc, five[0], five[1]), load2(t, acc, R(t, r), I(t, 3)));
-    Node *core = loop(t, r, I(t, 0), I(t, fused ? mr : 0), SEQ(t, store(t, acc, 2, five, greater, 0)));
+    Node *core =
+        loop(t, r, I(t, 0), I(t, fused ? mr : 0), SEQ(t, store(t, acc, 2, five, greater, 0)));
     t->stage->body = SEQ(t, alloc, loop(t, l, I(t, 0), R(t, k), SEQ(t, step)), core, out);
 }
 
@@ -53,7 +57,8 @@ static void test_tiles(void **state)
     static const struct {
         DType type;
         int mr, nv, lanes;
-    } tiles[] = {{DT_F32, 6, 2, 16}, {DT_F32, 3, 2, 8}, {DT_F64, 2, 2, 8}, {DT_F32, 2, 1, 32}, {DT_F16, 2, 2, 8}, {DT_BF16, 2, 1, 16}};
+    } tiles[] = {{DT_F32, 6, 2, 16}, {DT_F32, 3, 2, 8}, {DT_F64, 2, 2, 8},
+                 {DT_F32, 2, 1, 32}, {DT_F16, 2, 2, 8}, {DT_BF16, 2, 1, 16}};
     for (size_t i = 0; i < COUNT(tiles); i++) {
         Kit *t = kit_new();
         tile_kernel(t, tiles[i].type, tiles[i].mr, tiles[i].nv, tiles[i].lanes, i == 1);
@@ -114,22 +119,26 @@ static Node *declare(Kit *t, Var *v, Node *init)
 
 static Node *guarded(Kit *t, Buffer *x, Node *i)
 {
-    return load_else(t, x, 1, &i, dtype_is_float(x->type) ? node_float(&t->arena, 0, x->type, 2)
-                                                          : node_int(&t->arena, 0, x->type, 2));
+    return load_else(t, x, 1, &i,
+                     dtype_is_float(x->type) ? node_float(&t->arena, 0, x->type, 2)
+                                             : node_int(&t->arena, 0, x->type, 2));
 }
 
 // if x < 0 { s = 1; for k in 0 .. 3 { s = s + x * k } } else { s = x; if (x < 2) y = s - 1 }
 static Node *branches(Kit *t, Buffer *x, Buffer *y, Node *i, Var *n)
 {
     UNUSED(n);
-    Var *s = kernel_var(t->kernel, "s", DT_F32, true), *v = kernel_var(t->kernel, "v", DT_F32, false);
+    Var *s = kernel_var(t->kernel, "s", DT_F32, true),
+        *v = kernel_var(t->kernel, "v", DT_F32, false);
     Var *k = kit_var(t, "k");
     Node *value = make_define(&t->arena, 0, v, guarded(t, x, i));
     Node *cast = node_cast(&t->arena, DT_F32, R(t, k));
-    Node *inner = loop(t, k, I(t, 0), I(t, 3), SEQ(t, set(t, s, add(t, R(t, s), mul(t, R(t, v), cast)))));
+    Node *inner =
+        loop(t, k, I(t, 0), I(t, 3), SEQ(t, set(t, s, add(t, R(t, s), mul(t, R(t, v), cast)))));
     Node *then = SEQ(t, set(t, s, F(t, 1)), inner);
-    Node *maybe = make_if(&t->arena, 0, bin(t, N_LT, R(t, v), F(t, 2)),
-                          SEQ(t, store(t, y, 1, &i, bin(t, N_SUB, R(t, s), F(t, 1)), GUARD_DROP)), NULL);
+    Node *maybe =
+        make_if(&t->arena, 0, bin(t, N_LT, R(t, v), F(t, 2)),
+                SEQ(t, store(t, y, 1, &i, bin(t, N_SUB, R(t, s), F(t, 1)), GUARD_DROP)), NULL);
     Node *other = SEQ(t, set(t, s, R(t, v)), maybe);
     Node *branch = make_if(&t->arena, 0, bin(t, N_LT, R(t, v), F(t, 0)), then, other);
     Node *last = make_if(&t->arena, 0, bin(t, N_LE, F(t, 2), R(t, s)),
@@ -149,8 +158,10 @@ static Node *private_array(Kit *t, Buffer *x, Buffer *y, Node *i, Var *n)
     Node *fill = loop(t, k, I(t, 0), I(t, 5), SEQ(t, store(t, b, 1, &kk, value, 0)));
     Var *q = kit_var(t, "q");
     Node *back = bin(t, N_SUB, I(t, 4), R(t, q));
-    Node *sum = loop(t, q, I(t, 0), I(t, 5), SEQ(t, set(t, s, bin(t, N_SUB, load1(t, b, back), R(t, s)))));
-    return SEQ(t, alloc, fill, declare(t, s, F(t, 0)), sum, store(t, y, 1, &i, R(t, s), GUARD_DROP));
+    Node *sum =
+        loop(t, q, I(t, 0), I(t, 5), SEQ(t, set(t, s, bin(t, N_SUB, load1(t, b, back), R(t, s)))));
+    return SEQ(t, alloc, fill, declare(t, s, F(t, 0)), sum,
+               store(t, y, 1, &i, R(t, s), GUARD_DROP));
 }
 
 // y[i] = x[n - 1 - i] + x[(i * 7) % n], with the division by n left in every lane
@@ -171,7 +182,8 @@ static Node *lane_by_lane(Kit *t, Buffer *x, Buffer *y, Node *i, Var *n)
     Node *more = bin(t, N_LT, F(t, 1), R(t, s));
     Node *body = SEQ(t, set(t, s, mul(t, R(t, s), F(t, 0.5))));
     Node *capped = bin(t, N_MIN, guarded(t, x, i), F(t, 1000));
-    return SEQ(t, declare(t, s, capped), node_make(&t->arena, N_WHILE, 0, 2, (Node *[]){more, body}),
+    return SEQ(t, declare(t, s, capped),
+               node_make(&t->arena, N_WHILE, 0, 2, (Node *[]){more, body}),
                store(t, y, 1, &i, R(t, s), GUARD_DROP));
 }
 
@@ -195,14 +207,15 @@ static void test_bodies(void **state)
 typedef struct Op {
     NodeKind kind;
     const char *intrinsic;
-    DType to;             // of a cast
+    DType to; // of a cast
 } Op;
 
 static Node *apply_op(Kit *t, const Op *op, Node *x, Node *y)
 {
     if (op->intrinsic) return intrinsic(t, op->intrinsic, 1, &x);
     if (op->kind == N_CAST) return node_cast(&t->arena, op->to, x);
-    return node_info[op->kind].nfixed == 1 ? node_unary(&t->arena, op->kind, x) : bin(t, op->kind, x, y);
+    return node_info[op->kind].nfixed == 1 ? node_unary(&t->arena, op->kind, x)
+                                           : bin(t, op->kind, x, y);
 }
 
 // out[i] = op(x[i], x[i - 3]) for up to 7 operators, each with an output of its own.
@@ -230,10 +243,14 @@ static void run_ops(DType type, int lanes, int nop, const Op *ops)
 static void test_operators(void **state)
 {
     UNUSED(state);
-    static const Op arithmetic[] = {{N_ADD, 0, 0}, {N_SUB, 0, 0}, {N_MUL, 0, 0}, {N_DIV, 0, 0}, {N_MOD, 0, 0}, {N_MIN, 0, 0}, {N_MAX, 0, 0}};
-    static const Op bits[] = {{N_SHL, 0, 0}, {N_SHR, 0, 0}, {N_BAND, 0, 0}, {N_BOR, 0, 0}, {N_BXOR, 0, 0}, {N_BNOT, 0, 0}};
-    static const Op compare[] = {{N_EQ, 0, 0}, {N_NE, 0, 0}, {N_LT, 0, 0}, {N_LE, 0, 0}, {N_NEG, 0, 0}};
-    static const DType types[] = {DT_I8, DT_I32, DT_I64, DT_U8, DT_U64, DT_F16, DT_BF16, DT_F32, DT_F64};
+    static const Op arithmetic[] = {{N_ADD, 0, 0}, {N_SUB, 0, 0}, {N_MUL, 0, 0}, {N_DIV, 0, 0},
+                                    {N_MOD, 0, 0}, {N_MIN, 0, 0}, {N_MAX, 0, 0}};
+    static const Op bits[] = {{N_SHL, 0, 0}, {N_SHR, 0, 0},  {N_BAND, 0, 0},
+                              {N_BOR, 0, 0}, {N_BXOR, 0, 0}, {N_BNOT, 0, 0}};
+    static const Op compare[] = {
+        {N_EQ, 0, 0}, {N_NE, 0, 0}, {N_LT, 0, 0}, {N_LE, 0, 0}, {N_NEG, 0, 0}};
+    static const DType types[] = {DT_I8,  DT_I32,  DT_I64, DT_U8, DT_U64,
+                                  DT_F16, DT_BF16, DT_F32, DT_F64};
     static const int lanes[] = {1, 16, 8, 32};
     for (size_t k = 0; k < COUNT(types); k++) {
         for (size_t w = 0; w < COUNT(lanes); w += types[k] == DT_F32 ? 1 : 2) {
@@ -251,7 +268,8 @@ static void test_operators(void **state)
 static void test_intrinsics(void **state)
 {
     UNUSED(state);
-    static const Op ops[] = {{0, "sqrt", 0}, {0, "floor", 0}, {0, "ceil", 0}, {0, "trunc", 0}, {0, "rint", 0}, {0, "abs", 0}};
+    static const Op ops[] = {{0, "sqrt", 0},  {0, "floor", 0}, {0, "ceil", 0},
+                             {0, "trunc", 0}, {0, "rint", 0},  {0, "abs", 0}};
     static const DType types[] = {DT_F32, DT_F64, DT_F16};
     static const int lanes[] = {16, 8, 1, 4, 32};
     for (size_t k = 0; k < COUNT(types); k++) {
@@ -263,7 +281,8 @@ static void test_intrinsics(void **state)
 static void test_casts(void **state)
 {
     UNUSED(state);
-    static const DType types[] = {DT_BOOL, DT_I8, DT_I32, DT_I64, DT_U16, DT_U64, DT_F16, DT_BF16, DT_F32, DT_F64};
+    static const DType types[] = {DT_BOOL, DT_I8,  DT_I32,  DT_I64, DT_U16,
+                                  DT_U64,  DT_F16, DT_BF16, DT_F32, DT_F64};
     for (size_t i = 0; i < COUNT(types); i++) {
         Op ops[COUNT(types)];
         int n = 0;
@@ -280,8 +299,9 @@ static void test_casts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tiles),      cmocka_unit_test(test_tile_text), cmocka_unit_test(test_bodies),
-        cmocka_unit_test(test_operators), cmocka_unit_test(test_intrinsics), cmocka_unit_test(test_casts),
+        cmocka_unit_test(test_tiles),      cmocka_unit_test(test_tile_text),
+        cmocka_unit_test(test_bodies),     cmocka_unit_test(test_operators),
+        cmocka_unit_test(test_intrinsics), cmocka_unit_test(test_casts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@ typedef struct Random {
     DType type;
     Buffer *x, *y, *p;
     Node *i;
-    Var *values[64];      // of `type`
+    Var *values[64]; // of `type`
     int nvalues;
     Var *counters[8];
     int ncounters;
@@ -34,7 +34,8 @@ static Node *constant(Random *r)
 
 static Node *place(Random *r)
 {
-    Node *base = r->ncounters && pick(r, 2) ? R(r->t, r->counters[pick(r, (uint32_t)r->ncounters)]) : I(r->t, pick(r, 100));
+    Node *base = r->ncounters && pick(r, 2) ? R(r->t, r->counters[pick(r, (uint32_t)r->ncounters)])
+                                            : I(r->t, pick(r, 100));
     return bin(r->t, N_MOD, base, I(r->t, PRIVATE));
 }
 
@@ -46,7 +47,8 @@ static Node *condition(Random *r, int depth)
     static const NodeKind joins[] = {N_LAND, N_LOR};
     if (depth > 0 && pick(r, 4) == 0)
         return bin(r->t, joins[pick(r, 2)], condition(r, depth - 1), condition(r, depth - 1));
-    if (pick(r, 5) == 0) return bin(r->t, N_LT, bin(r->t, N_MOD, r->i, I(r->t, 5)), I(r->t, pick(r, 6)));
+    if (pick(r, 5) == 0)
+        return bin(r->t, N_LT, bin(r->t, N_MOD, r->i, I(r->t, 5)), I(r->t, pick(r, 6)));
     return bin(r->t, kinds[pick(r, 4)], value(r, depth - 1), value(r, depth - 1));
 }
 
@@ -70,10 +72,15 @@ static Node *value(Random *r, int depth)
     static const NodeKind kinds[] = {N_ADD, N_SUB, N_MUL, N_MIN, N_MAX, N_DIV, N_MOD};
     if (depth <= 0) return leaf(r);
     switch (pick(r, 6)) {
-    case 0: return node_select(&r->t->arena, condition(r, depth - 1), value(r, depth - 1), value(r, depth - 1));
-    case 1: return intrinsic(r->t, "fma", 3, (Node *[]){value(r, depth - 1), value(r, depth - 1), leaf(r)});
+    case 0:
+        return node_select(&r->t->arena, condition(r, depth - 1), value(r, depth - 1),
+                           value(r, depth - 1));
+    case 1:
+        return intrinsic(r->t, "fma", 3,
+                         (Node *[]){value(r, depth - 1), value(r, depth - 1), leaf(r)});
     case 2: return node_unary(&r->t->arena, N_NEG, value(r, depth - 1));
-    default: return bin(r->t, kinds[pick(r, COUNT(kinds))], value(r, depth - 1), value(r, depth - 1));
+    default:
+        return bin(r->t, kinds[pick(r, COUNT(kinds))], value(r, depth - 1), value(r, depth - 1));
     }
 }
 

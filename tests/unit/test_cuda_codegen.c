@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every CUDA kernel of cuda_cases.def without a GPU: its meaning in the interpreter, as instantiated
-// and as lowered, is that of the op; its text is compiled by NVRTC for two architectures, with dynamic
-// and with fixed extents, and its other choices for one. The default choice never spills; the tuner
-// drops those that do.
+// Every CUDA kernel of cuda_cases.def without a GPU: its meaning in the interpreter, as
+// instantiated and as lowered, is that of the op; its text is compiled by NVRTC for two
+// architectures, with dynamic and with fixed extents, and its other choices for one. The default
+// choice never spills; the tuner drops those that do.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +38,8 @@ static void interpret(CudaCase *c, const Kernel *k, CaseData *d, const char *wha
     Buf b;
     buf_init(&b, &c->arena);
     kernel_print(k, &b);
-    fail_msg("%s %s: %s\n%s\n%s", c->row->kernel, c->row->inputs, what, case_messages(c), buf_text(&b));
+    fail_msg("%s %s: %s\n%s\n%s", c->row->kernel, c->row->inputs, what, case_messages(c),
+             buf_text(&b));
 }
 
 static void check_meaning(CudaCase *c, const Kernel *kernel, const Kernel *lowered)
@@ -61,7 +62,8 @@ static void check_meaning(CudaCase *c, const Kernel *kernel, const Kernel *lower
     interpret(c, lowered, &again, "as lowered");
     double error = case_error(&want, &got, &tolerance);
     if (!(error <= tolerance))
-        fail_msg("%s %s: wrong by %g, %g is allowed", c->row->kernel, c->row->inputs, error, tolerance);
+        fail_msg("%s %s: wrong by %g, %g is allowed", c->row->kernel, c->row->inputs, error,
+                 tolerance);
     for (int i = 0; i < got.n; i++) {
         size_t bytes = (size_t)got.nelem[i] * dtype_size(got.type[i]);
         if (memcmp(got.at[i], again.at[i], bytes))
@@ -109,10 +111,13 @@ static void compile(CudaCase *c, bool may_spill)
     assert_true(fd >= 0);
     CudaFlags flags = cuda_toolchain_flags(toolchain, &c->arena, c->target.arch);
     int64_t start = clock_ns();
-    const char *failed = cuda_toolchain_compile(&c->arena, toolchain, &flags, text, "(in memory)", object, &log);
+    const char *failed =
+        cuda_toolchain_compile(&c->arena, toolchain, &flags, text, "(in memory)", object, &log);
     count.compile_ns += clock_ns() - start;
     remove(object);
-    if (failed) fail_msg("%s %s for %s: %s\n%s", c->row->kernel, c->row->inputs, c->target.arch, failed, text);
+    if (failed)
+        fail_msg("%s %s for %s: %s\n%s", c->row->kernel, c->row->inputs, c->target.arch, failed,
+                 text);
     check_figures(c, lowered, log, text, may_spill);
     count.compiled++;
 }
@@ -189,10 +194,11 @@ static void test_rows(void **state)
         check_row(&case_rows[i], "sm_90a", false);
         count.kernels++;
     }
-    printf("# %d kernels: %d meanings checked, %d texts compiled in %.1f s (%d choices spill), %d not "
-           "compiled for want of NVRTC\n",
-           count.kernels, count.interpreted, count.compiled, (double)count.compile_ns / 1e9,
-           count.spilled, count.skipped);
+    printf(
+        "# %d kernels: %d meanings checked, %d texts compiled in %.1f s (%d choices spill), %d not "
+        "compiled for want of NVRTC\n",
+        count.kernels, count.interpreted, count.compiled, (double)count.compile_ns / 1e9,
+        count.spilled, count.skipped);
 }
 
 int main(void)

@@ -107,8 +107,12 @@ static void test_build(void **state)
 {
     UNUSED(state);
     need_toolchain();
-    static const CaseRow row = {.file = "tests/device/intrinsics.hd", .kernel = "mirrored_cuda",
-                                .inputs = "f32[m, 32]", .attrs = "", .small = "", .large = ""};
+    static const CaseRow row = {.file = "tests/device/intrinsics.hd",
+                                .kernel = "mirrored_cuda",
+                                .inputs = "f32[m, 32]",
+                                .attrs = "",
+                                .small = "",
+                                .large = ""};
     const char *dir = folder(), *why = NULL;
     Builder b = {.cuda = toolchain, .cache = cache_open(&arena, dir, 0, &why)};
     assert_non_null(b.cache);
@@ -119,7 +123,8 @@ static void test_build(void **state)
         why = case_new(&row, "sm_80", &c);
         if (!why) why = case_instance(c, NULL);
         if (why) fail_msg("%s", why);
-        assert_int_equal(kernel_build(&b, &c->arena, c->kernel, "mirrored", &k, &c->diag, &e), HEALD_OK);
+        assert_int_equal(kernel_build(&b, &c->arena, c->kernel, "mirrored", &k, &c->diag, &e),
+                         HEALD_OK);
         assert_int_equal(k->cached, i == 1); // the same text, the same entry
         assert_true(path_exists(k->image));
         assert_true(path_exists(path_join(&arena, k->dir, "source.cu")));
@@ -143,8 +148,8 @@ int main(void)
     if (!toolchain) printf("# %s\n", why);
     if (!toolchain && required && *required) return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_none),       cmocka_unit_test(test_figures),
-        cmocka_unit_test(test_flags),      cmocka_unit_test(test_wrong_text),
+        cmocka_unit_test(test_none),  cmocka_unit_test(test_figures),
+        cmocka_unit_test(test_flags), cmocka_unit_test(test_wrong_text),
         cmocka_unit_test(test_build),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

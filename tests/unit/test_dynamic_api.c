@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models with open dimensions through the public interface: one compilation serves every size, and a
-// size that the graph forbids is named.
+// Models with open dimensions through the public interface: one compilation serves every size, and
+// a size that the graph forbids is named.
 #include "api/model.h"
 
 #include <setjmp.h>

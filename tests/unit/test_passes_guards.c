@@ -17,7 +17,8 @@ static int count_kind(const Node *n, NodeKind kind)
 static void blocks_kernel(Kit *t, Node *n, int tile)
 {
     Var *bx = kit_builtin(t, "bx", VAR_BLOCK_X), *i = kit_var(t, "i");
-    Buffer *x = kit_buffer(t, "x", DT_F32, 1, &n, false), *y = kit_buffer(t, "y", DT_F32, 1, &n, true);
+    Buffer *x = kit_buffer(t, "x", DT_F32, 1, &n, false),
+           *y = kit_buffer(t, "y", DT_F32, 1, &n, true);
     t->stage->ngrid = 1;
     t->stage->grid[0] = bin(t, N_DIV, add(t, n, I(t, tile - 1)), I(t, tile));
     Node *at = add(t, mul(t, R(t, bx), I(t, tile)), R(t, i));
@@ -34,7 +35,8 @@ static void lower(Kit *t, const char *stop_after)
 static void expect(Kit *t, int nif, int nselect, int ncheck)
 {
     const Node *body = t->stage->body;
-    if (count_kind(body, N_IF) == nif && count_kind(body, N_SELECT) == nselect && count_kind(body, N_CHECK) == ncheck)
+    if (count_kind(body, N_IF) == nif && count_kind(body, N_SELECT) == nselect &&
+        count_kind(body, N_CHECK) == ncheck)
         return;
     kit_fail_messages(t, "unexpected guards");
 }
@@ -100,13 +102,15 @@ static void test_chunks(void **state)
     UNUSED(state);
     Kit *t = kit_new();
     Node *k = R(t, kit_dim(t, "k"));
-    Buffer *x = kit_buffer(t, "x", DT_F32, 1, &k, false), *y = kit_buffer(t, "y", DT_F32, 1, &k, true);
+    Buffer *x = kit_buffer(t, "x", DT_F32, 1, &k, false),
+           *y = kit_buffer(t, "y", DT_F32, 1, &k, true);
     Var *p = kit_var(t, "p"), *l = kit_var(t, "l");
     Node *start = mul(t, R(t, p), I(t, 16)), *at = add(t, start, R(t, l));
     Node *len = bin(t, N_MIN, I(t, 16), bin(t, N_SUB, k, start));
     Node *body = store(t, y, 1, &at, load_else(t, x, 1, &at, F(t, 0)), GUARD_DROP);
     Node *chunks = bin(t, N_DIV, add(t, k, I(t, 15)), I(t, 16));
-    t->stage->body = SEQ(t, loop(t, p, I(t, 0), chunks, SEQ(t, loop(t, l, I(t, 0), len, SEQ(t, body)))));
+    t->stage->body =
+        SEQ(t, loop(t, p, I(t, 0), chunks, SEQ(t, loop(t, l, I(t, 0), len, SEQ(t, body)))));
     lower(t, "lower_guards");
     expect(t, 0, 0, 0);
     kit_free(t);
@@ -115,8 +119,9 @@ static void test_chunks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_divides),        cmocka_unit_test(test_traps),         cmocka_unit_test(test_split),
-        cmocka_unit_test(test_unknown_extent), cmocka_unit_test(test_known_divisor), cmocka_unit_test(test_chunks),
+        cmocka_unit_test(test_divides),       cmocka_unit_test(test_traps),
+        cmocka_unit_test(test_split),         cmocka_unit_test(test_unknown_extent),
+        cmocka_unit_test(test_known_divisor), cmocka_unit_test(test_chunks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

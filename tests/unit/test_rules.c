@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules rewrite graphs: patterns, conditions, readers outside the match, wrong rules, rules without end.
+// Rules rewrite graphs: patterns, conditions, readers outside the match, wrong rules, rules without
+// end.
 #include "graph/graph.h"
 
 #include <setjmp.h>
@@ -33,8 +34,9 @@ static const char *rendered(Run *r)
     return buf_text(&b);
 }
 
-// The ops of graph g in `text`, after rules, in order: "add mul". Inputs have the extents that the text
-// declares; those named w... are constants of ones. The library's own rules are left out unless asked for.
+// The ops of graph g in `text`, after rules, in order: "add mul". Inputs have the extents that the
+// text declares; those named w... are constants of ones. The library's own rules are left out
+// unless asked for.
 static const char *ops_after(Run *r, const char *text, bool own_rules)
 {
     memset(r, 0, sizeof *r);
