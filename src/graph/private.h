@@ -9,7 +9,7 @@
 // V_EXPRs that are sizes in normal form, in arena `a`; the rest as it is.
 Value size_value(Arena *a, Value v);
 bool size_is_one(const Value *v);
-bool size_is_large(const Value *v); // to keep, so that sizes of sizes stay small
+bool size_is_large(const Value *v);                    // to keep, so that sizes of sizes stay small
 Value graph_value_size(Arena *a, const GraphValue *v); // how many elements
 // require.c: another requirement, at a node; false with a diagnostic if it never holds.
 bool graph_require(Graph *g, const Node *cond, const char *message, const GraphNode *n, Diag *d);

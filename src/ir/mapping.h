@@ -50,7 +50,7 @@ typedef struct Mapping {
     struct Node *function;               // custom: tuple of index expressions
     struct Node *worker_var;             // custom: the N_VAR the expressions use
     int nparts;                          // nodes of this tree, at most MAPPING_MAX_PARTS
-// immutable, in an arena; compositions lean left, so (f * g) * h and f * (g * h) are equal
+    // immutable, in an arena; compositions lean left, so (f * g) * h and f * (g * h) are equal
 } Mapping;
 
 // Each returns NULL with *why set to a message when the request makes no sense: rank outside 1..8,

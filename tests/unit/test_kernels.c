@@ -32,7 +32,7 @@ typedef struct Case {
 
 // clang-format off
 static const Case cases[] = {
-    // kernel          op             inputs                       attributes             choices   
+    // kernel          op             inputs                       attributes             choices
     // flags       tolerance  dims
     {"softmax_cpu", "softmax", "f32[m,n]", "", "", PROLOGUE, 1e-5, ROWS},
     {"softmax_cpu", "softmax", "f64[m,n]", "", "keep=64", OUTPUTS, 1e-9, ROWS},
