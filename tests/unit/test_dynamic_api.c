@@ -69,7 +69,7 @@ static void fill(heald_tensor *t, const char *name)
 
 static int64_t size_of(const Size *sizes, const char *name, int axis)
 {
-    char number[8];
+    char number[16];
     snprintf(number, sizeof number, "%d", axis);
     for (const Size *s = sizes; s->name; s++)
         if (!strcmp(s->name, name ? name : number)) return s->value;
