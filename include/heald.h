@@ -96,6 +96,11 @@ typedef struct heald_context_options {
     void (*parallel_for)(void *user, int64_t ntask,
                          void (*fn)(void *arg, int64_t begin, int64_t end, int worker), void *arg);
     void *user; // handed to the callbacks
+    int device; // which GPU, from 0, for the target "cuda"
+    // A CUstream of that GPU, which all work is put in, in order; it outlives the context. NULL:
+    // one of Heald's own. CUDA's default stream, which it writes as 0, is (void *)1 here, its
+    // stream of each thread (void *)2.
+    void *stream;
 } heald_context_options;
 #define HEALD_CONTEXT_OPTIONS(...) \
     ((heald_context_options){.struct_size = sizeof(heald_context_options), __VA_ARGS__})
@@ -111,6 +116,13 @@ HEALD_API void heald_context_destroy(heald_context *ctx);
 // What went wrong in the last call that took this context, as text for people: diagnostics with
 // place and caret, one or more lines. "" after a success. Valid until the next call.
 HEALD_API const char *heald_last_error(const heald_context *ctx);
+
+// Another stream from now on, as in the options; its work comes after all that was put in the
+// stream before. HEALD_UNSUPPORTED for other targets than "cuda".
+HEALD_API heald_status heald_context_set_stream(heald_context *ctx, void *stream);
+// Waits for all work of the context. Tells of faults and failed checks in what ran until now; after
+// a fault, this and every later call that needs the GPU is HEALD_DEVICE.
+HEALD_API heald_status heald_context_synchronise(heald_context *ctx);
 
 // Adds the ops, kernels, functions and rules of a text in Heald's language; they may replace those
 // of the library. name is what messages call the text.
@@ -160,6 +172,22 @@ HEALD_API heald_status heald_tensor_from_memory(heald_dtype dtype, int rank, con
 HEALD_API heald_status heald_tensor_view(heald_tensor *base, int64_t offset, int rank,
                                          const int64_t *dims, heald_tensor **out);
 
+// The same two, in the memory where the kernels of the context run: of its GPU, where the target is
+// "cuda", otherwise of the host. Not zeroed. `data` is an address of the GPU, such as a framework
+// in the same process has; Heald works in the GPU's primary context. To be released before the
+// context is destroyed.
+HEALD_API heald_status heald_tensor_create_on_device(heald_context *ctx, heald_dtype dtype,
+                                                     int rank, const int64_t *dims,
+                                                     heald_tensor **out);
+HEALD_API heald_status heald_tensor_from_device_memory(heald_context *ctx, heald_dtype dtype,
+                                                       int rank, const int64_t *dims, void *data,
+                                                       void (*release)(void *user), void *user,
+                                                       heald_tensor **out);
+// The elements of one to the other, of the same type and number, in the memory of the host or of
+// the GPU. Has happened when it returns, unless both are in that of the GPU.
+HEALD_API heald_status heald_tensor_copy(heald_context *ctx, const heald_tensor *from,
+                                         heald_tensor *to);
+
 HEALD_API heald_tensor *heald_tensor_retain(heald_tensor *t); // one more owner; returns t
 HEALD_API void heald_tensor_release(heald_tensor *t);         // one owner less; NULL is fine
 
@@ -167,7 +195,8 @@ HEALD_API heald_dtype heald_tensor_dtype(const heald_tensor *t);
 HEALD_API int heald_tensor_rank(const heald_tensor *t);
 HEALD_API const int64_t *heald_tensor_dims(const heald_tensor *t); // (rank), lives as long as t
 HEALD_API void *heald_tensor_data(const heald_tensor *t);
-HEALD_API size_t heald_tensor_bytes(const heald_tensor *t); // of all elements
+HEALD_API int heald_tensor_on_device(const heald_tensor *t); // 1: data is an address of a GPU
+HEALD_API size_t heald_tensor_bytes(const heald_tensor *t);  // of all elements
 
 // From a .npy, .npz (with one array) or .pb (ONNX TensorProto) file, by its name. Needs the context
 // for messages only.
@@ -248,15 +277,16 @@ HEALD_API const heald_value_info *heald_model_input(const heald_model *m, int i)
 HEALD_API const heald_value_info *heald_model_output(const heald_model *m, int i);
 
 // Compiles the model, as the first run with these inputs would. Dimensions that the model leaves
-// open
-// stay open, so that other sizes need no other compilation; where it cannot do with that, it is
-// compiled for these shapes. Where shapes inside the model depend on the elements of an input, it
-// is
-// compiled for these elements too.
+// open stay open, so that other sizes need no other compilation; where it cannot do with that, it
+// is compiled for these shapes. Where shapes inside the model depend on the elements of an input,
+// it is compiled for these elements too; such an input is best in the host's memory.
 HEALD_API heald_status heald_model_prepare(heald_model *m, heald_tensor *const *inputs);
 
 // Runs the model. inputs: one for each, in order. outputs: tensors of the caller of the right type
-// and shape, or NULLs, which become tensors of the caller's after a success.
+// and shape, which are written, or NULLs, which become tensors of the caller's, in the host's
+// memory, after a success. Tensors may be in the memory of the host or of the context's GPU. Where
+// outputs are the host's, they are there when it returns. Otherwise the work has only been put in
+// the stream; what goes wrong in it is told by heald_context_synchronise or a later call.
 HEALD_API heald_status heald_model_run(heald_model *m, heald_tensor *const *inputs,
                                        heald_tensor **outputs);
 

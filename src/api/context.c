@@ -92,10 +92,16 @@ static heald_status take_options(heald_context *c, const heald_context_options *
     return HEALD_OK;
 }
 
+static heald_status open_gpu(heald_context *c)
+{
+    DeviceOptions d = {.ordinal = c->options.device, .stream = c->options.stream};
+    return device_open(&device_cuda, &d, &c->device, &c->error);
+}
+
 // The GPU at hand says what it is.
 static heald_status target_of_device(heald_context *c)
 {
-    heald_status s = device_open(&device_cuda, NULL, &c->device, &c->error);
+    heald_status s = open_gpu(c);
     if (s) return s;
     const CudaInfo *i = cuda_info(c->device);
     cuda_target(&c->arena, i->arch, &c->target);
@@ -201,8 +207,7 @@ heald_status context_device(heald_context *c)
     const heald_context_options *o = &c->options;
     if (!c->pool && !o->parallel_for) c->pool = pool_create(o->threads);
     if (c->device) return HEALD_OK;
-    if (c->target.kind == TARGET_CUDA && !c->interpret)
-        return device_open(&device_cuda, NULL, &c->device, &c->error);
+    if (c->target.kind == TARGET_CUDA && !c->interpret) return open_gpu(c);
     DeviceOptions d = {.nthread = o->threads,
                        .pool = c->pool,
                        .parallel_for = o->parallel_for,

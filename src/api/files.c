@@ -25,10 +25,13 @@ static heald_status read_body(heald_context *c, Arena *a, void *user)
 static heald_status write_body(heald_context *c, Arena *a, void *user)
 {
     Transfer *t = user;
-    HostTensor h = {
-        .name = "", .dtype = t->tensor->dtype, .rank = t->tensor->rank, .data = t->tensor->data};
-    memcpy(h.dims, t->tensor->dims, (size_t)h.rank * sizeof *h.dims);
+    heald_tensor *host;
+    heald_status s = tensor_to_host(t->tensor, &host, &c->error);
+    if (s) return s;
+    HostTensor h = {.name = "", .dtype = host->dtype, .rank = host->rank, .data = host->data};
+    memcpy(h.dims, host->dims, (size_t)h.rank * sizeof *h.dims);
     const char *why = tensor_write_npy(a, t->path, &h);
+    heald_tensor_release(host);
     return why ? error_set(&c->error, HEALD_IO, "%s", why) : HEALD_OK;
 }
 

@@ -221,22 +221,46 @@ static bool takes(const heald_model *m, ModelInstance *in, heald_tensor *const *
     return plan_prepare(in->runner, dims, &plan, NULL) == HEALD_OK;
 }
 
+static bool same_elements(const heald_model *m, const heald_tensor *t, const void *want)
+{
+    heald_tensor *host;
+    if (tensor_to_host((heald_tensor *)t, &host, &m->context->error)) return false;
+    bool same = !memcmp(want, host->data, (size_t)host->bytes);
+    heald_tensor_release(host);
+    return same;
+}
+
 static bool is_for(const heald_model *m, ModelInstance *in, heald_tensor *const *inputs)
 {
     for (int i = 0; i < m->graph->inputs.n; i++) {
         const heald_tensor *t = inputs[i];
         if (in->dims[i][0] != t->rank) return false;
         if ((!in->open || in->fixed[i]) && !same_dims(in, i, t)) return false;
-        if (in->fixed[i] && memcmp(in->fixed[i], t->data, (size_t)t->bytes)) return false;
+        if (in->fixed[i] && !same_elements(m, t, in->fixed[i])) return false;
     }
     return !in->open || takes(m, in, inputs);
 }
 
+// The elements of an input become part of the instance.
+static heald_status fix_input(heald_model *m, ModelInstance *in, int i, heald_tensor *t)
+{
+    void *copy = arena_alloc(&in->arena, (size_t)t->bytes);
+    heald_tensor *host;
+    heald_status s = tensor_to_host(t, &host, &m->context->error);
+    if (s) return s;
+    memcpy(copy, host->data, (size_t)host->bytes);
+    in->fixed[i] = copy;
+    heald_tensor_release(host);
+    return HEALD_OK;
+}
+
 // Tries again with more inputs known, as long as the graph asks for them.
-static Graph *specialise(heald_model *m, ModelInstance *in, heald_tensor *const *inputs)
+static heald_status specialise(heald_model *m, ModelInstance *in, heald_tensor *const *inputs,
+                               Graph **out)
 {
     heald_context *c = m->context;
     int n = m->graph->inputs.n;
+    heald_status status = HEALD_OK;
     const int64_t **dims = NEW_ARRAY(&in->arena, const int64_t *, n);
     int *rank = NEW_ARRAY(&in->arena, int, n);
     bool *wanted = NEW_ARRAY(&in->arena, bool, n);
@@ -246,19 +270,18 @@ static Graph *specialise(heald_model *m, ModelInstance *in, heald_tensor *const 
     }
     Specialisation s = {.dims = dims, .rank = rank, .data = in->fixed, .wanted = wanted};
     s.dynamic = in->open;
-    for (bool more = true; more;) {
+    for (bool more = true; more && !status;) {
         more = false;
         memset(wanted, 0, (size_t)n * sizeof *wanted);
         diag_clear(&c->diag);
-        Graph *g = graph_specialise(m->graph, &in->arena, &s, &c->host, &c->diag);
-        if (g) return g;
-        for (int i = 0; i < n; i++) {
+        *out = graph_specialise(m->graph, &in->arena, &s, &c->host, &c->diag);
+        for (int i = 0; i < n && !*out && !status; i++) {
             if (!wanted[i] || in->fixed[i]) continue;
-            in->fixed[i] = arena_copy(&in->arena, inputs[i]->data, (size_t)inputs[i]->bytes);
+            status = fix_input(m, in, i, inputs[i]);
             more = true;
         }
     }
-    return NULL;
+    return *out || status ? status : HEALD_DIAGNOSTIC;
 }
 
 static void show_progress(void *user, int done, int total, const char *name)
@@ -276,11 +299,13 @@ static bool is_cancelled(void *user)
 static heald_status compile(heald_model *m, ModelInstance *in, heald_tensor *const *inputs)
 {
     heald_context *c = m->context;
-    const Graph *g = specialise(m, in, inputs);
-    if (!g || (in->open && graph_broken_requirement(g))) return HEALD_DIAGNOSTIC;
+    Graph *g = NULL;
+    heald_status s = specialise(m, in, inputs, &g);
+    if (!s && in->open && graph_broken_requirement(g)) s = HEALD_DIAGNOSTIC;
+    if (s) return s;
     CompileOptions o = {.target = c->target, .user = &c->options};
     if (c->options.progress) o.progress = show_progress;
-    heald_status s = context_builder(c, &o.builder);
+    s = context_builder(c, &o.builder);
     if (!s) s = context_device(c);
     o.pool = c->pool;
     if (!s) s = model_compile(g, &in->arena, &o, &in->compiled, &c->diag, &c->error);

@@ -129,8 +129,10 @@ static heald_status start(Cuda *c, Error *e)
                                  "a context on %s", c->info.name);
     if (!s) s = cuda_enter(c, e);
     if (!s)
-        s = cuda_result(c, c->driver.stream_create(&c->stream, STREAM_NON_BLOCKING), e, "a stream");
-    for (int i = 0; i < 2 && !s; i++)
+        s = cuda_result(c, c->driver.stream_create(&c->own_stream, STREAM_NON_BLOCKING), e,
+                        "a stream");
+    if (!c->stream) c->stream = c->own_stream;
+    for (size_t i = 0; i < COUNT(c->event) && !s; i++)
         s = cuda_result(c, c->driver.event_create(&c->event[i], 0), e, "an event");
     void *host = NULL;
     size_t bytes = CUDA_MAX_CHECKED * sizeof(uint32_t);
@@ -153,9 +155,9 @@ static void cuda_close(Device *d)
         if (c->stream && !c->lost) v->stream_wait(c->stream);
         cuda_free_all(c);
         if (c->failed) v->host_free((void *)c->failed);
-        for (int i = 0; i < 2; i++)
+        for (size_t i = 0; i < COUNT(c->event); i++)
             if (c->event[i]) v->event_destroy(c->event[i]);
-        if (c->stream) v->stream_destroy(c->stream);
+        if (c->own_stream) v->stream_destroy(c->own_stream);
         v->context_set(NULL);
         v->context_release(c->device);
     }
@@ -169,6 +171,7 @@ static heald_status cuda_open(const DeviceOptions *o, Device **out, Error *e)
     if (!c) return error_no_memory(e, sizeof *c, "a device");
     const char *sync = getenv("HEALD_CUDA_SYNC");
     c->synchronous = sync && *sync && strcmp(sync, "0");
+    c->stream = o->stream;
     heald_status s = cuda_driver_open(&c->driver, e);
     if (!s) s = choose(c, o->ordinal, e);
     if (!s) s = start(c, e);
@@ -185,6 +188,19 @@ const CudaInfo *cuda_info(const Device *d)
 void *cuda_stream(const Device *d)
 {
     return ((const Cuda *)d)->stream;
+}
+
+static heald_status cuda_set_stream(Device *d, void *stream, Error *e)
+{
+    Cuda *c = cuda(d);
+    CudaStream *next = stream ? stream : c->own_stream;
+    CudaEvent *done = c->event[2];
+    heald_status s = cuda_enter(c, e);
+    if (s || next == c->stream) return s;
+    s = cuda_result(c, c->driver.event_record(done, c->stream), e, "the stream so far");
+    if (!s) s = cuda_result(c, c->driver.stream_after(next, done, 0), e, "the stream to come");
+    if (!s) c->stream = next;
+    return s;
 }
 
 // ---- waiting and copying
@@ -280,6 +296,7 @@ const DeviceOps device_cuda = {
     .unload_module = cuda_unload_module,
     .find_entry = cuda_find_entry,
     .synchronise = cuda_synchronise,
+    .set_stream = cuda_set_stream,
     .begin_capture = cuda_begin_capture,
     .end_capture = cuda_end_capture,
     .replay = cuda_replay,

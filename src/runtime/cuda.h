@@ -6,10 +6,11 @@
 
 #include "runtime/device.h"
 
-// Memory is on the GPU, 256-byte aligned, and kept for reuse until the device is closed. Launches
-// and copies are in order, in a stream of the device's own; copies from and to the host have
-// happened when they return. A kernel that faults takes the context with it: the wait that finds
-// out names the kernel, and every later call fails with the same message.
+// It works in the GPU's primary context, so pointers of others in the process are good. Memory is
+// 256-byte aligned, and kept for reuse until the device is closed. Launches and copies are in
+// order, in a stream of the device's own or of the caller's, a CUstream; copies from and to the
+// host have happened when they return. A kernel that faults takes the context with it: the wait
+// that finds out names the kernel, and every later call fails with the same message.
 // HEALD_CUDA_SYNC=1 waits after each launch.
 extern const DeviceOps device_cuda;
 

@@ -62,8 +62,9 @@ typedef struct Cuda {
     CudaInfo info;
     int device;
     CudaContext *context;
-    CudaStream *stream;
-    CudaEvent *event[2]; // of time_begin and time_end
+    CudaStream *own_stream;
+    CudaStream *stream;  // where all work goes: its own, or the caller's
+    CudaEvent *event[3]; // of time_begin and time_end; where one stream follows another
     CudaBlock *block;
     int nblock, block_capacity;
     // Kernels since the last wait: one of them is at fault when it fails.

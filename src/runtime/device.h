@@ -20,7 +20,8 @@ typedef struct DeviceOptions {
     Pool *pool;                // borrowed; used in place of an own one, and nthread is its size
     ParallelFor *parallel_for; // used in place of a pool; nthread must be set
     void *parallel_user;
-    int ordinal; // which one, of several of a kind
+    int ordinal;  // which one, of several of a kind
+    void *stream; // the caller's, for all work; NULL: its own
 } DeviceOptions;
 
 typedef enum CopyKind { COPY_HOST_TO_DEVICE, COPY_DEVICE_TO_HOST, COPY_DEVICE_TO_DEVICE } CopyKind;
@@ -50,6 +51,9 @@ typedef struct DeviceOps {
                                Error *e);             // sets stage->entry
     heald_status (*synchronise)(Device *d, Error *e); // waits for all that was launched and copied
     int (*nthread)(const Device *d);
+    // Work goes into this stream from now on, after all that went into the one before; NULL: its
+    // own.
+    heald_status (*set_stream)(Device *d, void *stream, Error *e);
     // Launches and copies on the device between the two are recorded, not run; pointers and dims
     // are part of the record.
     heald_status (*begin_capture)(Device *d, Error *e);

@@ -109,7 +109,8 @@ void plan_runner_destroy(PlanRunner *r); // NULL is fine
 // which names all dimensions, if a requirement does not hold.
 heald_status plan_prepare(PlanRunner *r, const int64_t *const *input_dims, PlanInstance **out,
                           Error *e);
-// inputs: as the instance was prepared for. outputs[i] is the caller's tensor of the right type and
+// Puts the work in the device's stream, where it has one, and waits for nothing. inputs: as the
+// instance was prepared for. outputs[i] is the caller's tensor of the right type and
 // shape, or NULL: then it is created here, and the caller releases it, on success only. Outputs may
 // share memory with neither inputs nor each other.
 heald_status plan_run(PlanInstance *i, heald_tensor *const *inputs, heald_tensor **outputs,
@@ -118,7 +119,7 @@ heald_status plan_run(PlanInstance *i, heald_tensor *const *inputs, heald_tensor
 heald_status plan_run_tensors(PlanRunner *r, heald_tensor *const *inputs, heald_tensor **outputs,
                               Error *e);
 // As plan_run_tensors, but tensors may also be the host's where the device has memory of its own,
-// and outputs that are created are.
+// and outputs that are created are. Outputs in the host's memory are there when it returns.
 heald_status plan_run_host(PlanRunner *r, heald_tensor *const *inputs, heald_tensor **outputs,
                            Error *e);
 

@@ -93,6 +93,65 @@ heald_status tensor_create_on(Device *device, DType dtype, int rank, const int64
     return HEALD_OK;
 }
 
+heald_status tensor_from_memory(Device *device, DType dtype, int rank, const int64_t *dims,
+                                void *data, void (*release)(void *user), void *user,
+                                heald_tensor **out, Error *e)
+{
+    heald_status s = make(dtype, rank, dims, false, out, e);
+    if (s) return s;
+    heald_tensor *t = *out;
+    bool usable = data ? (uintptr_t)data % dtype_size(t->dtype) == 0 : t->bytes == 0;
+    if (!usable) {
+        *out = NULL;
+        memory_free(t);
+        return error_set(e, HEALD_INVALID_ARGUMENT,
+                         data ? "the memory is not aligned for %s" : "there is no memory for %s",
+                         dtypes[dtype].name);
+    }
+    t->data = data ? data : t;
+    t->device = device && !device->ops->host_memory ? device : NULL;
+    t->foreign = true;
+    t->release = release;
+    t->user = user;
+    return HEALD_OK;
+}
+
+heald_status tensor_copy(const heald_tensor *from, heald_tensor *to, Error *e)
+{
+    if (from->dtype != to->dtype || from->nelem != to->nelem) {
+        char a[160], b[160];
+        return error_set(e, HEALD_INVALID_ARGUMENT, "%s cannot be copied to %s",
+                         shape_format(a, sizeof a, from->dtype, from->rank, from->dims),
+                         shape_format(b, sizeof b, to->dtype, to->rank, to->dims));
+    }
+    Device *d = from->device ? from->device : to->device;
+    if (from->device && to->device && from->device != to->device)
+        return error_set(e, HEALD_UNSUPPORTED, "the tensors are on different devices");
+    if (!d) {
+        memmove(to->data, from->data, (size_t)from->bytes);
+        return HEALD_OK;
+    }
+    CopyKind kind = !from->device ? COPY_HOST_TO_DEVICE
+                    : !to->device ? COPY_DEVICE_TO_HOST
+                                  : COPY_DEVICE_TO_DEVICE;
+    return d->ops->copy(d, kind, to->data, from->data, from->bytes, e);
+}
+
+heald_status tensor_to_host(heald_tensor *t, heald_tensor **out, Error *e)
+{
+    if (!t->device) {
+        *out = heald_tensor_retain(t);
+        return HEALD_OK;
+    }
+    heald_status s = tensor_create(t->dtype, t->rank, t->dims, out, e);
+    if (!s) s = tensor_copy(t, *out, e);
+    if (s && *out) {
+        heald_tensor_release(*out);
+        *out = NULL;
+    }
+    return s;
+}
+
 heald_status tensor_view(heald_tensor *base, int64_t offset, int rank, const int64_t *dims,
                          heald_tensor **out, Error *e)
 {
@@ -127,19 +186,7 @@ heald_status heald_tensor_from_memory(heald_dtype dtype, int rank, const int64_t
                                       void (*release)(void *user), void *user, heald_tensor **out)
 {
     if (!out) return HEALD_INVALID_ARGUMENT;
-    heald_status s = make((DType)dtype, rank, dims, false, out, NULL);
-    if (s) return s;
-    heald_tensor *t = *out;
-    bool usable = data ? (uintptr_t)data % dtype_size(t->dtype) == 0 : t->bytes == 0;
-    if (!usable) {
-        *out = NULL;
-        memory_free(t);
-        return HEALD_INVALID_ARGUMENT;
-    }
-    t->data = data ? data : t;
-    t->release = release;
-    t->user = user;
-    return HEALD_OK;
+    return tensor_from_memory(NULL, (DType)dtype, rank, dims, data, release, user, out, NULL);
 }
 
 heald_status heald_tensor_view(heald_tensor *base, int64_t offset, int rank, const int64_t *dims,
@@ -160,7 +207,7 @@ void heald_tensor_release(heald_tensor *t)
 {
     if (!t || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1) return;
     heald_tensor *root = t->root;
-    if (!root && t->device) t->device->ops->free(t->device, t->data);
+    if (!root && t->device && !t->foreign) t->device->ops->free(t->device, t->data);
     if (t->release) t->release(t->user);
     memory_free(t);
     heald_tensor_release(root);
@@ -184,6 +231,11 @@ const int64_t *heald_tensor_dims(const heald_tensor *t)
 void *heald_tensor_data(const heald_tensor *t)
 {
     return t->data;
+}
+
+int heald_tensor_on_device(const heald_tensor *t)
+{
+    return t->device != NULL;
 }
 
 size_t heald_tensor_bytes(const heald_tensor *t)

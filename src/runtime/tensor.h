@@ -15,6 +15,7 @@ struct heald_tensor {
     atomic_int refs;
     heald_tensor *root;    // of a view; NULL for a tensor with memory of its own
     struct Device *device; // whose memory it is, borrowed; NULL: the host's
+    bool foreign;          // the memory is the caller's
     void (*release)(void *user);
     void *user;
     void *data; // never NULL, also when there are no elements
@@ -31,6 +32,15 @@ heald_status tensor_create(DType dtype, int rank, const int64_t *dims, heald_ten
 // Memory of a device, which must outlive the tensor; device NULL: as tensor_create.
 heald_status tensor_create_on(struct Device *device, DType dtype, int rank, const int64_t *dims,
                               heald_tensor **out, Error *e);
+// The caller's memory, on a device; device NULL: the host. As heald_tensor_from_memory.
+heald_status tensor_from_memory(struct Device *device, DType dtype, int rank, const int64_t *dims,
+                                void *data, void (*release)(void *user), void *user,
+                                heald_tensor **out, Error *e);
+// Elements of one to the other, of the same type and number, across devices and the host; at most
+// one device may take part. Has happened when it returns, unless both are on the device.
+heald_status tensor_copy(const heald_tensor *from, heald_tensor *to, Error *e);
+// t itself, where it is in the host's memory, otherwise a copy there. The caller releases it.
+heald_status tensor_to_host(heald_tensor *t, heald_tensor **out, Error *e);
 heald_status tensor_view(heald_tensor *base, int64_t offset, int rank, const int64_t *dims,
                          heald_tensor **out, Error *e);
 

@@ -178,6 +178,12 @@ EXPORT int cuStreamSynchronize(void *stream)
     fake_cuda.waits++;
     return fails("WAIT");
 }
+EXPORT int cuStreamWaitEvent(void *stream, void *event, unsigned flags)
+{
+    (void)event, (void)flags;
+    fake_cuda.stream = stream;
+    return fails("STREAM");
+}
 EXPORT int cuEventCreate(void **event, unsigned flags)
 {
     (void)flags;

@@ -7,6 +7,7 @@
 
 typedef struct FakeState {
     int contexts, streams, modules, allocations, frees, live, waits, graphs, replays;
+    void *stream; // that was told to wait for another
     int nlaunch;
     struct {
         unsigned grid[3], block, shared;

@@ -1,53 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The device "cuda" against a stand-in for the driver, built here: what it asks of the driver, and
 // what it says when something fails.
-#include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "base/os.h"
-#include "device/fake_driver.h"
-#include "runtime/cuda.h"
+#include "device/fake_kit.h"
 #include "runtime/launch.h"
-
-static Arena arena;
-static const char *driver_path;
-static FakeState *fake;
-static Error error;
-
-static const char *const knobs[] = {"INIT",   "VERSION",   "DEVICES", "ARCH", "CONTEXT",
-                                    "LIMIT",  "BLOCKS",    "COPY",    "WAIT", "MODULE",
-                                    "LAUNCH", "ARGUMENTS", "CHECK"};
-
-static void set(const char *knob, int value)
-{
-    char name[64], text[16];
-    snprintf(name, sizeof name, "FAKE_CUDA_%s", knob);
-    snprintf(text, sizeof text, "%d", value);
-    setenv(name, text, 1);
-}
-
-static int begin(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++) {
-        char name[64];
-        snprintf(name, sizeof name, "FAKE_CUDA_%s", knobs[i]);
-        unsetenv(name);
-    }
-    unsetenv("HEALD_CUDA_SYNC");
-    setenv("HEALD_CUDA_DRIVER", driver_path, 1);
-    memset(fake, 0, sizeof *fake);
-    error = (Error){0};
-    return 0;
-}
 
 static Device *open_device(void)
 {
@@ -371,6 +326,26 @@ static void test_refused_launch(void **state)
 
 // ---- recording and timing
 
+static void test_stream_of_caller(void **state)
+{
+    (void)state;
+    int mine, other;
+    Device *d = NULL;
+    assert_int_equal(device_open(&device_cuda, &(DeviceOptions){.stream = &mine}, &d, &error), 0);
+    assert_ptr_equal(cuda_stream(d), &mine);
+    assert_int_equal(d->ops->set_stream(d, &other, &error), HEALD_OK);
+    assert_ptr_equal(fake->stream, &other); // waits for what is in the one before
+    assert_ptr_equal(cuda_stream(d), &other);
+    assert_int_equal(d->ops->set_stream(d, NULL, &error), HEALD_OK);
+    void *own = cuda_stream(d);
+    assert_ptr_equal(fake->stream, own);
+    set("STREAM", 400);
+    expect(d->ops->set_stream(d, &mine, &error), HEALD_DEVICE, "the stream to come: a fake error");
+    assert_ptr_equal(cuda_stream(d), own);
+    device_close(d);
+    assert_int_equal(fake->streams, 0);
+}
+
 static void test_recording(void **state)
 {
     (void)state;
@@ -389,29 +364,8 @@ static void test_recording(void **state)
     device_close(d);
 }
 
-static const char *build_driver(void)
-{
-    const char *dir = getenv("TMPDIR") ? getenv("TMPDIR") : P_tmpdir, *cc = getenv("CC");
-    char *folder = path_join(&arena, dir, "heald-driver-XXXXXX");
-    if (!mkdtemp(folder)) return NULL;
-    const char *path = path_join(&arena, folder, "libfake.so");
-    const char *const argv[] = {
-        cc && *cc ? cc : "cc",        "-std=c11", "-shared", "-fPIC", "-o", path,
-        "tests/device/fake_driver.c", NULL};
-    ProcessResult r;
-    if (process_run(&arena, argv, 0, &r) || r.exit_status) {
-        printf("# %s\n", r.output);
-        return NULL;
-    }
-    return path;
-}
-
 int main(void)
 {
-    driver_path = build_driver();
-    void *library = driver_path ? dlopen(driver_path, RTLD_NOW | RTLD_LOCAL) : NULL;
-    fake = library ? dlsym(library, "fake_cuda") : NULL;
-    if (!fake) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_open, begin),
         cmocka_unit_test_setup(test_no_driver, begin),
@@ -429,13 +383,8 @@ int main(void)
         cmocka_unit_test_setup(test_fault_of_several, begin),
         cmocka_unit_test_setup(test_synchronous, begin),
         cmocka_unit_test_setup(test_refused_launch, begin),
+        cmocka_unit_test_setup(test_stream_of_caller, begin),
         cmocka_unit_test_setup(test_recording, begin),
     };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    const char *folder =
-        arena_strndup(&arena, driver_path, strlen(driver_path) - strlen("/libfake.so"));
-    dlclose(library);
-    dir_remove(&arena, folder);
-    arena_free(&arena);
-    return failed;
+    return run_with_fake_driver(tests, sizeof tests / sizeof *tests, "cuda_device");
 }

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// For tests of what works on a GPU, without one: the stand-in for the driver is built here and
+// taken in place of the real one. Its knobs are environment variables.
+#ifndef HEALD_TESTS_FAKE_KIT_H
+#define HEALD_TESTS_FAKE_KIT_H
+
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/os.h"
+#include "device/fake_driver.h"
+#include "runtime/cuda.h"
+
+static Arena arena;
+static const char *driver_path;
+static FakeState *fake;
+static Error error;
+
+static const char *const knobs[] = {"INIT",   "VERSION",   "DEVICES", "ARCH",  "CONTEXT",
+                                    "LIMIT",  "BLOCKS",    "COPY",    "WAIT",  "MODULE",
+                                    "LAUNCH", "ARGUMENTS", "CHECK",   "STREAM"};
+
+static inline void set(const char *knob, int value)
+{
+    char name[64], text[16];
+    snprintf(name, sizeof name, "FAKE_CUDA_%s", knob);
+    snprintf(text, sizeof text, "%d", value);
+    setenv(name, text, 1);
+}
+
+static inline int begin(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "FAKE_CUDA_%s", knobs[i]);
+        unsetenv(name);
+    }
+    unsetenv("HEALD_CUDA_SYNC");
+    setenv("HEALD_CUDA_DRIVER", driver_path, 1);
+    memset(fake, 0, sizeof *fake);
+    error = (Error){0};
+    return 0;
+}
+
+static inline const char *build_driver(void)
+{
+    const char *dir = getenv("TMPDIR") ? getenv("TMPDIR") : P_tmpdir, *cc = getenv("CC");
+    char *folder = path_join(&arena, dir, "heald-driver-XXXXXX");
+    if (!mkdtemp(folder)) return NULL;
+    const char *path = path_join(&arena, folder, "libfake.so");
+    const char *const argv[] = {
+        cc && *cc ? cc : "cc",        "-std=c11", "-shared", "-fPIC", "-o", path,
+        "tests/device/fake_driver.c", NULL};
+    ProcessResult r;
+    if (process_run(&arena, argv, 0, &r) || r.exit_status) {
+        printf("# %s\n", r.output);
+        return NULL;
+    }
+    return path;
+}
+
+static inline int run_with_fake_driver(const struct CMUnitTest *tests, size_t n, const char *group)
+{
+    driver_path = build_driver();
+    void *library = driver_path ? dlopen(driver_path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    fake = library ? dlsym(library, "fake_cuda") : NULL;
+    if (!fake) return 1;
+    int failed = _cmocka_run_group_tests(group, tests, n, NULL, NULL);
+    const char *folder =
+        arena_strndup(&arena, driver_path, strlen(driver_path) - strlen("/libfake.so"));
+    dlclose(library);
+    dir_remove(&arena, folder);
+    arena_free(&arena);
+    return failed;
+}
+
+#endif
