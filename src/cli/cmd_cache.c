@@ -26,7 +26,10 @@ static heald_status list_body(heald_context *c, Arena *a, void *user)
         struct tm tm;
         strftime(when, sizeof when, "%Y-%m-%d %H:%M", localtime_r(&used, &tm));
         printf("%-32s %8.1f KiB  %s  %s%s\n", entry[i].op, (double)entry[i].size_bytes / 1024, when,
-               entry[i].dir, entry[i].damaged ? "  DAMAGED" : "");
+               entry[i].dir,
+               entry[i].damaged  ? "  DAMAGED"
+               : entry[i].failed ? "  does not compile"
+                                 : "");
         total += entry[i].size_bytes;
     }
     printf("%d entries, %.1f MiB, in %s\n", n, (double)total / (1 << 20), context_cache_dir(c, a));

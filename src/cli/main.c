@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,6 +199,7 @@ int main(int argc, char **argv)
 {
     Cli c = {.progress_lock = PTHREAD_MUTEX_INITIALIZER};
     jmp_buf nomem;
+    signal(SIGXFSZ, SIG_IGN); // a file that may not grow is then an error of its writing
     c.arena.nomem = &nomem;
     if (setjmp(nomem)) {
         fputs("heald: error: out of memory\n", stderr);

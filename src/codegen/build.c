@@ -152,15 +152,25 @@ typedef struct Compile {
     const char *source;
 } Compile;
 
-static const char *compile_entry(void *user, Arena *a, const char *dir)
+// What the compiler said is kept in any case.
+const char *build_log(Arena *a, const char *dir, const char *log, const char *why,
+                      CacheFailure *failure)
+{
+    const char *unkept = file_write_atomic(a, path_join(a, dir, "log.txt"), log, strlen(log));
+    if (!why) return unkept;
+    *failure = toolchain_blames_text(log) && !unkept ? CACHE_FAILED_FOR_GOOD : CACHE_FAILED_KEPT;
+    return why;
+}
+
+static const char *compile_entry(void *user, Arena *a, const char *dir, CacheFailure *failure)
 {
     const Compile *c = user;
     const char *source = path_join(a, dir, "source.c");
-    char *log = NULL;
+    char *log = "";
     const char *why = file_write_atomic(a, source, c->source, strlen(c->source));
-    if (!why) why = toolchain_compile(a, c->toolchain, source, path_join(a, dir, "lib.so"), &log);
-    if (!why && log) why = file_write_atomic(a, path_join(a, dir, "log.txt"), log, strlen(log));
-    return why;
+    if (why) return why;
+    why = toolchain_compile(a, c->toolchain, source, path_join(a, dir, "lib.so"), &log);
+    return build_log(a, dir, log, why, failure);
 }
 
 heald_status kernel_load(Arena *a, BuiltKernel *b, const char *path, Error *e)
@@ -186,18 +196,33 @@ static bool make_text(const Builder *b, Arena *a, Kernel *k, BuiltKernel *out, D
     return true;
 }
 
+// A library from the cache that cannot be loaded is made once more.
+static heald_status build_library(const Builder *b, Arena *a, const char *op, BuiltKernel *out,
+                                  Error *e)
+{
+    const Toolchain *t = b->toolchain;
+    const char *key = arena_printf(a, "%s\n// %s\n// %s\n// %s\n// machine %s\n", out->source,
+                                   t->cc, t->version, t->flags, t->machine);
+    Compile c = {.toolchain = t, .source = out->source};
+    for (;;) {
+        const char *why =
+            cache_get(b->cache, a, op, key, compile_entry, &c, &out->dir, &out->cached);
+        if (why) return error_set(e, HEALD_COMPILE, "%s", why);
+        heald_status s = kernel_load(a, out, path_join(a, out->dir, "lib.so"), e);
+        if (!s || !out->cached) return s;
+        module_release(out->module);
+        out->module = NULL;
+        if (cache_drop(b->cache, a, out->dir)) return s;
+    }
+}
+
 static heald_status build_text(const Builder *b, Arena *a, Kernel *k, const char *op,
                                BuiltKernel *out, Diag *d, Error *e)
 {
     if (!make_text(b, a, k, out, d)) return HEALD_DIAGNOSTIC;
     if (b->source_only) return HEALD_OK;
     if (k->target.kind == TARGET_CUDA) return cuda_build(b, a, op, out, e);
-    const char *key = arena_printf(a, "%s\n// %s\n// %s\n", out->source, b->toolchain->version,
-                                   b->toolchain->flags);
-    Compile c = {.toolchain = b->toolchain, .source = out->source};
-    const char *why = cache_get(b->cache, a, op, key, compile_entry, &c, &out->dir, &out->cached);
-    if (why) return error_set(e, HEALD_COMPILE, "%s", why);
-    return kernel_load(a, out, path_join(a, out->dir, "lib.so"), e);
+    return build_library(b, a, op, out, e);
 }
 
 heald_status kernel_build(const Builder *b, Arena *a, Kernel *k, const char *op, BuiltKernel **out,

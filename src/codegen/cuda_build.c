@@ -42,16 +42,16 @@ static const char *image_name(const CudaFlags *f)
     return f->ptx ? "kernel.ptx" : "kernel.cubin";
 }
 
-static const char *compile_entry(void *user, Arena *a, const char *dir)
+static const char *compile_entry(void *user, Arena *a, const char *dir, CacheFailure *failure)
 {
     const Compile *c = user;
     const char *source = path_join(a, dir, "source.cu"),
                *image = path_join(a, dir, image_name(c->flags));
-    char *log = NULL;
+    char *log = "";
     const char *why = file_write_atomic(a, source, c->text, strlen(c->text));
-    if (!why) why = cuda_toolchain_compile(a, c->toolchain, c->flags, c->text, source, image, &log);
-    if (!why) why = file_write_atomic(a, path_join(a, dir, "log.txt"), log, strlen(log));
-    return why;
+    if (why) return why;
+    why = cuda_toolchain_compile(a, c->toolchain, c->flags, c->text, source, image, &log);
+    return build_log(a, dir, log, why, failure);
 }
 
 heald_status cuda_build(const Builder *b, Arena *a, const char *op, BuiltKernel *out, Error *e)

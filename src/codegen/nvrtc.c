@@ -58,7 +58,7 @@ static bool load_nvrtc(Arena *a, CudaToolchain *t, const char *path)
     t->arch = NEW_ARRAY(a, int, t->narch);
     t->GetSupportedArchs(t->arch);
     t->path = arena_strdup(a, path);
-    t->version = arena_printf(a, "NVRTC %d.%d", major, minor);
+    t->version = arena_printf(a, "NVRTC %d.%d (%s)", major, minor, path);
     return true;
 }
 

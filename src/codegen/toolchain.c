@@ -4,10 +4,11 @@
 
 #include "base/os.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { COMPILE_TIMEOUT_MS = 600000 };
+enum { COMPILE_LIMIT_MS = 600000, VERSION_LIMIT_MS = 10000 };
 
 // Generated code relies on wrapping integers and on nothing being contracted or reassociated.
 static const char base_flags[] =
@@ -27,10 +28,30 @@ static bool try_compiler(Arena *a, const char *candidate, Toolchain *out)
     if (!path) return false;
     ProcessResult r;
     const char *const argv[] = {path, "--version", NULL};
-    if (process_run(a, argv, 10000, &r) || r.exit_status != 0) return false;
+    if (process_run(a, argv, VERSION_LIMIT_MS, &r) || r.exit_status != 0) return false;
     out->cc = path;
     out->version = first_line(a, r.output);
     return true;
+}
+
+// What the kernel says about the first processor: another machine that shares the cache may lack
+// instructions that this one has.
+static const char *machine_hash(Arena *a)
+{
+    static const char *const words[] = {"model name", "flags", "Features", "CPU part", "isa"};
+    char *text;
+    size_t size;
+    Buf told;
+    buf_init(&told, a);
+    if (file_read(a, "/proc/cpuinfo", &text, &size)) return "unknown";
+    for (const char *s = text; *s && *s != '\n';) {
+        size_t n = strcspn(s, "\n");
+        for (size_t i = 0; i < COUNT(words); i++)
+            if (!strncmp(s, words[i], strlen(words[i]))) buf_append(&told, s, n);
+        s += n + (s[n] == '\n');
+    }
+    return arena_printf(a, "%016llx",
+                        (unsigned long long)hash_bytes(buf_text(&told), told.size, 0));
 }
 
 bool toolchain_find(Arena *a, const Target *t, Toolchain *out, const char **why)
@@ -49,6 +70,8 @@ bool toolchain_find(Arena *a, const Target *t, Toolchain *out, const char **why)
         }
         bool native = !t->arch || !strcmp(t->arch, "native");
         out->flags = arena_printf(a, "%s -march=%s", base_flags, native ? "native" : t->arch);
+        out->machine = native ? machine_hash(a) : "";
+        out->limit_ms = COMPILE_LIMIT_MS;
         return true;
     }
     *why =
@@ -64,6 +87,34 @@ static const char *joined(Arena *a, const char *const *argv)
     return buf_text(&b);
 }
 
+// Whether the text before `end` is a place: ends with ":12" or "(12)".
+static bool ends_with_line(const char *text, const char *end)
+{
+    bool bracket = end > text && end[-1] == ')';
+    if (bracket) end--;
+    const char *digits = end;
+    while (digits > text && isdigit((unsigned char)digits[-1])) digits--;
+    return digits < end && digits > text && digits[-1] == (bracket ? '(' : ':');
+}
+
+bool toolchain_blames_text(const char *log)
+{
+    static const char mark[] = ": error: ";
+    bool blamed = false;
+    if (strstr(log, "internal compiler error") || strstr(log, "fatal error")) return false;
+    for (const char *s = log; !blamed && (s = strstr(s, mark)); s++)
+        blamed = ends_with_line(log, s);
+    return blamed;
+}
+
+// The first line that has an error, or the first one.
+static const char *main_line(Arena *a, const char *log)
+{
+    const char *error = strstr(log, "error: "), *line = error ? error : log;
+    while (line > log && line[-1] != '\n') line--;
+    return first_line(a, line);
+}
+
 const char *toolchain_compile(Arena *a, const Toolchain *t, const char *source_path,
                               const char *object_path, char **log)
 {
@@ -76,11 +127,12 @@ const char *toolchain_compile(Arena *a, const Toolchain *t, const char *source_p
     for (size_t i = 0; i < COUNT(rest); i++) VEC_PUSH(a, &argv, rest[i]);
 
     ProcessResult r = {0};
-    const char *failed = process_run(a, argv.at, COMPILE_TIMEOUT_MS, &r);
+    const char *failed = process_run(a, argv.at, t->limit_ms, &r);
     if (log) *log = failed ? arena_strdup(a, "") : r.output;
     if (failed) return failed;
     if (r.exit_status == 0 && path_exists(object_path)) return NULL;
     const char *how = r.timed_out ? "took too long" : r.exit_status ? "failed" : "made no file";
-    return arena_printf(a, "the C compiler %s\n  command: %s\n  source: %s\n%s", how,
-                        joined(a, argv.at), source_path, r.output);
+    const char *first = main_line(a, r.output);
+    return arena_printf(a, "the C compiler %s%s%s\n  source: %s\n  command: %s\n%s", how,
+                        *first ? "\n  " : "", first, source_path, joined(a, argv.at), r.output);
 }

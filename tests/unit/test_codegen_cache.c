@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cache on disk and the toolchain: hits, damage, eviction, several processes at once, messages.
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -23,6 +24,8 @@ typedef struct Fixture {
     int builds;
     int payload; // bytes of lib.so
     bool fail;
+    CacheFailure failure; // if it fails
+    int wait_on;          // a pipe that tells when to go on with building; 0: none
 } Fixture;
 
 static int setup(void **state)
@@ -46,11 +49,20 @@ static int teardown(void **state)
     return 0;
 }
 
-static const char *build(void *user, Arena *a, const char *dir)
+static const char *build(void *user, Arena *a, const char *dir, CacheFailure *failure)
 {
     Fixture *f = user;
     f->builds++;
-    if (f->fail) return arena_printf(a, "no luck in %s", dir);
+    const char *source = path_join(a, dir, "source.c"), *why;
+    assert_null(file_write_atomic(a, source, "text", 4));
+    if (f->wait_on) {
+        char byte;
+        assert_non_null(cache_open(a, f->dir, 0, &why)); // takes nothing from its own process
+        assert_true(path_exists(source));
+        assert_int_equal(read(f->wait_on, &byte, 1), 1);
+    }
+    if (f->fail) *failure = f->failure;
+    if (f->fail) return arena_printf(a, "no luck with %s", source);
     char *text = arena_alloc(a, (size_t)f->payload + 1);
     memset(text, 'x', (size_t)f->payload);
     return file_write_atomic(a, path_join(a, dir, "lib.so"), text, (size_t)f->payload);
@@ -115,19 +127,107 @@ static void test_damage(void **state)
     assert_false(path_exists(dir));
 }
 
+static const char *must_fail(Fixture *f, const char *key, const char **dir, bool *hit)
+{
+    const char *message = cache_get(f->cache, &f->arena, "op", key, build, f, dir, hit);
+    assert_non_null(message);
+    assert_non_null(strstr(message, "no luck with "));
+    return message;
+}
+
+// The file that a message of build names.
+static bool source_exists(const char *message)
+{
+    return path_exists(strrchr(message, ' ') + 1);
+}
+
+static int nwork(Fixture *f)
+{
+    char **names;
+    int n;
+    assert_null(dir_list(&f->arena, path_join(&f->arena, f->dir, "tmp"), &names, &n));
+    return n;
+}
+
 static void test_failed_build(void **state)
 {
     Fixture *f = *state;
     const char *dir;
     bool hit;
     f->fail = true;
-    const char *failed = cache_get(f->cache, &f->arena, "op", "key", build, f, &dir, &hit);
-    assert_non_null(failed);
-    assert_non_null(strstr(failed, "no luck"));
+    assert_false(source_exists(must_fail(f, "key", &dir, &hit)));
     assert_false(path_exists(dir));
+    assert_int_equal(nwork(f), 0);
+    f->failure = CACHE_FAILED_KEPT;
+    for (int i = 0; i < 3; i++) assert_true(source_exists(must_fail(f, "key", &dir, &hit)));
+    assert_false(path_exists(dir));
+    assert_int_equal(f->builds, 4); // tried each time, and
+    assert_int_equal(nwork(f), 1);  // what the last one left is kept
     f->fail = false;
     get(f, "op", "key", &hit);
     assert_false(hit);
+}
+
+static void test_failed_for_good(void **state)
+{
+    Fixture *f = *state;
+    const char *dir, *first, *again;
+    bool hit;
+    f->fail = true;
+    f->failure = CACHE_FAILED_FOR_GOOD;
+    first = must_fail(f, "key", &dir, &hit);
+    assert_false(hit);
+    again = must_fail(f, "key", &dir, &hit);
+    assert_true(hit);
+    assert_int_equal(f->builds, 1);
+    assert_string_equal(first, again);
+    assert_true(source_exists(again));
+    assert_int_equal(nwork(f), 0);
+    CacheEntry *entry;
+    int n;
+    assert_null(cache_list(f->cache, &f->arena, &entry, &n));
+    assert_int_equal(n, 1);
+    assert_true(entry[0].failed && !entry[0].damaged);
+    f->fail = false;
+    get(f, "op", "another key", &hit);
+    assert_int_equal(f->builds, 2);
+    damage(f, dir, "failed.txt", "all is lost"); // not believed
+    get(f, "op", "key", &hit);
+    assert_int_equal(f->builds, 3);
+}
+
+// What a killed process leaves is removed by whoever opens the cache next, but not what a process
+// is working on.
+static void test_killed_process(void **state)
+{
+    Fixture *f = *state;
+    const char *why;
+    int gate[2], status;
+    assert_int_equal(pipe(gate), 0);
+    f->wait_on = gate[0];
+    pid_t child = fork();
+    if (child == 0) {
+        const char *dir;
+        bool hit;
+        cache_get(f->cache, &f->arena, "op", "key", build, f, &dir, &hit);
+        _exit(1);
+    }
+    while (nwork(f) == 0) usleep(1000);
+    for (int i = 0; i < 20; i++) { // the child is somewhere between its first and its last step
+        assert_non_null(cache_open(&f->arena, f->dir, 0, &why));
+        assert_int_equal(nwork(f), 1);
+        usleep(2000);
+    }
+    int64_t freed;
+    assert_null(cache_clear(f->cache, &f->arena, &freed));
+    assert_int_equal(nwork(f), 1);
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+    assert_int_equal(nwork(f), 1);
+    assert_non_null(cache_open(&f->arena, f->dir, 0, &why));
+    assert_int_equal(nwork(f), 0);
+    close(gate[0]);
+    close(gate[1]);
 }
 
 static void age(Fixture *f, const char *dir, int seconds)
@@ -246,6 +346,52 @@ static void test_toolchain(void **state)
     assert_non_null(strstr(failed, "retrun"));
 }
 
+static void script(Fixture *f, const char *path, const char *text)
+{
+    assert_null(file_write_atomic(&f->arena, path, text, strlen(text)));
+    assert_int_equal(chmod(path, 0755), 0);
+}
+
+static void test_slow_compiler(void **state)
+{
+    Fixture *f = *state;
+    const char *cc = path_join(&f->arena, f->dir, "cc");
+    char *log = NULL;
+    script(f, cc, "#!/bin/sh\necho 'k.c:1:1: error: first'; sleep 100 & sleep 100\n");
+    Toolchain tc = {.cc = cc, .version = "1", .flags = "-O9", .machine = "", .limit_ms = 300};
+    int64_t start = clock_ns();
+    const char *failed = toolchain_compile(&f->arena, &tc, "k.c", "k.so", &log);
+    assert_true(clock_ns() - start < (int64_t)20 * 1000000000);
+    assert_non_null(failed);
+    assert_non_null(strstr(failed, "took too long"));
+    script(f, cc, "#!/bin/sh\nexit 0\n");
+    tc.limit_ms = 60000;
+    failed = toolchain_compile(&f->arena, &tc, "k.c", "k.so", &log);
+    assert_non_null(failed);
+    assert_non_null(strstr(failed, "made no file"));
+}
+
+static void test_whose_fault(void **state)
+{
+    UNUSED(state);
+    static const char *const text[] = {
+        "source.c:3:20: error: 'x' undeclared",
+        "In function 'f':\nlib/kernels/a.hd:3:2: warning: w\nb.hd:7: error: no\n",
+        "source.cu(12): error: identifier \"nothing\" is undefined",
+    };
+    static const char *const compiler[] = {
+        "",
+        "gcc: fatal error: Killed signal terminated program cc1\ncompilation terminated.",
+        "source.c:2:10: fatal error: stdint.h: No such file or directory",
+        "cc1: out of memory allocating 65536 bytes",
+        "source.c:3:1: error: a\nsource.c:9:1: internal compiler error: Segmentation fault",
+        "gcc: error: unrecognized command-line option '-march=z'",
+        "/usr/bin/ld: final link failed: No space left on device\ncollect2: error: ld returned 1",
+    };
+    for (size_t i = 0; i < COUNT(text); i++) assert_true(toolchain_blames_text(text[i]));
+    for (size_t i = 0; i < COUNT(compiler); i++) assert_false(toolchain_blames_text(compiler[i]));
+}
+
 static void test_no_toolchain(void **state)
 {
     Fixture *f = *state;
@@ -269,9 +415,11 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_hit),         TEST(test_damage),    TEST(test_failed_build),
-        TEST(test_eviction),    TEST(test_clear),     TEST(test_processes),
-        TEST(test_default_dir), TEST(test_toolchain), TEST(test_no_toolchain),
+        TEST(test_hit),          TEST(test_damage),    TEST(test_failed_build),
+        TEST(test_eviction),     TEST(test_clear),     TEST(test_failed_for_good),
+        TEST(test_default_dir),  TEST(test_toolchain), TEST(test_killed_process),
+        TEST(test_no_toolchain), TEST(test_processes), TEST(test_slow_compiler),
+        TEST(test_whose_fault),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
