@@ -211,6 +211,13 @@ static bool list_valid(const Plan *p, const int *list, int n, PlanValueKind kind
     return n == nkind;
 }
 
+static bool dim_valid(const Plan *p, PlanDim d)
+{
+    if (d.input < 0 || d.input >= p->inputs.n || d.axis < 0) return false;
+    const PlanValue *v = &p->values.at[p->inputs.at[d.input]];
+    return d.axis < v->rank + (dtype_is_float(v->dtype) ? 0 : PLAN_MAX_ELEMENTS);
+}
+
 heald_status plan_verify(const Plan *p, Error *e)
 {
     for (int i = 0; i < p->values.n; i++) {
@@ -222,11 +229,8 @@ heald_status plan_verify(const Plan *p, Error *e)
         return error_set(e, HEALD_FORMAT, "the plan's lists of inputs and outputs are wrong");
     }
     for (int i = 0; i < p->dims.n; i++) {
-        PlanDim d = p->dims.at[i];
-        if (d.input < 0 || d.input >= p->inputs.n || d.axis < 0 ||
-            d.axis >= p->values.at[p->inputs.at[d.input]].rank) {
-            return error_set(e, HEALD_FORMAT, "dimension %d of the plan is of no input", i);
-        }
+        if (dim_valid(p, p->dims.at[i])) continue;
+        return error_set(e, HEALD_FORMAT, "dimension %d of the plan is of no input", i);
     }
     for (int i = 0; i < p->requirements.n; i++) {
         if (!p->requirements.at[i].message || !shape_valid(p->requirements.at[i].cond, p->dims.n))
@@ -286,7 +290,10 @@ void plan_print(const Plan *p, Buf *out)
     for (int i = 0; i < p->dims.n; i++) {
         PlanDim d = p->dims.at[i];
         names[i] = d.name ? d.name : arena_printf(out->arena, "d%d", i);
-        buf_printf(out, "dim %s = axis %d of input %d\n", names[i], d.axis, d.input);
+        int rank = p->values.at[p->inputs.at[d.input]].rank;
+        buf_printf(out, "dim %s = %s %d of input %d\n", names[i],
+                   d.axis < rank ? "axis" : "element", d.axis < rank ? d.axis : d.axis - rank,
+                   d.input);
     }
     for (int i = 0; i < p->requirements.n; i++) {
         buf_puts(out, "require ");

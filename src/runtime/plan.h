@@ -46,11 +46,13 @@ typedef struct PlanStep {
     const ShapeExpr *dims;       // LAUNCH: (kernel->ndim), each over the plan's dimensions
 } PlanStep;
 
-// A dimension of the plan is the extent of an input along an axis.
+// A dimension of the plan is the extent of an input along an axis; or, where models compute shapes
+// from such, an element of an input of integers: the axis is then its rank + the element's number.
 typedef struct PlanDim {
     const char *name; // "batch"; may be NULL
     int input, axis;
 } PlanDim;
+enum { PLAN_MAX_ELEMENTS = 64 }; // of one input that are dimensions
 
 // What must hold of the dimensions.
 typedef struct PlanRequirement {
@@ -104,7 +106,8 @@ heald_status plan_runner_create(const Plan *p, Device *d, const RunOptions *o, P
                                 Error *e);
 void plan_runner_destroy(PlanRunner *r); // NULL is fine
 
-// The instance for these input shapes: input_dims[i] has the rank of input i. From the cache if the
+// The instance for these input shapes: input_dims[i] has the extents of input i, and if dimensions
+// are elements of it, those too. From the cache if the
 // dimensions were seen. Belongs to the runner and lives until the next call. HEALD_CHECK_FAILED,
 // which names all dimensions, if a requirement does not hold.
 heald_status plan_prepare(PlanRunner *r, const int64_t *const *input_dims, PlanInstance **out,
@@ -115,7 +118,12 @@ heald_status plan_prepare(PlanRunner *r, const int64_t *const *input_dims, PlanI
 // share memory with neither inputs nor each other.
 heald_status plan_run(PlanInstance *i, heald_tensor *const *inputs, heald_tensor **outputs,
                       Error *e);
-// plan_prepare and plan_run with the shapes of the inputs.
+// plan_prepare with the shapes of tensors, and their elements where they are dimensions.
+heald_status plan_prepare_tensors(PlanRunner *r, heald_tensor *const *inputs, PlanInstance **out,
+                                  Error *e);
+bool plan_takes(PlanRunner *r, heald_tensor *const *inputs); // whether that succeeds
+const Plan *plan_runner_plan(const PlanRunner *r);
+// plan_prepare_tensors and plan_run.
 heald_status plan_run_tensors(PlanRunner *r, heald_tensor *const *inputs, heald_tensor **outputs,
                               Error *e);
 // As plan_run_tensors, but tensors may also be the host's where the device has memory of its own,

@@ -41,8 +41,11 @@ struct PlanRunner {
     void **buffers;                // (nbuffer), of the current launch
     bool *created;                 // (outputs), in the current run
     const int64_t **input_dims;    // (inputs)
-    int64_t *key;                  // (plan dims)
-    PlanInstance **instance;       // (options.max_instances)
+    int64_t *elements;             // of inputs that have dimensions among them: see elements_at
+    int *elements_at;              // (inputs); -1: none
+    int nelement;
+    int64_t *key;            // (plan dims)
+    PlanInstance **instance; // (options.max_instances)
     int ninstance;
     uint64_t clock;
 };

@@ -33,6 +33,8 @@ static uintptr_t lay_out_runner(PlanRunner *r, uintptr_t at)
     r->buffers = carve(&at, (size_t)r->nbuffer, sizeof(void *));
     r->created = carve(&at, (size_t)r->plan->outputs.n, sizeof(bool));
     r->input_dims = carve(&at, (size_t)r->plan->inputs.n, sizeof(int64_t *));
+    r->elements = carve(&at, (size_t)r->nelement, sizeof(int64_t));
+    r->elements_at = carve(&at, (size_t)r->plan->inputs.n, sizeof(int));
     r->key = carve(&at, (size_t)r->plan->dims.n, sizeof(int64_t));
     r->instance = carve(&at, (size_t)r->options.max_instances, sizeof(PlanInstance *));
     return at;
@@ -127,6 +129,26 @@ static void count_sizes(PlanRunner *r)
     }
 }
 
+static bool has_elements(const Plan *p, int input)
+{
+    for (int i = 0; i < p->dims.n; i++) {
+        PlanDim d = p->dims.at[i];
+        if (d.input == input && d.axis >= p->values.at[p->inputs.at[input]].rank) return true;
+    }
+    return false;
+}
+
+// Each input that has dimensions among its elements has room for all it may have.
+static void find_elements(PlanRunner *r, int *elements_at)
+{
+    r->nelement = 0;
+    for (int i = 0; i < r->plan->inputs.n; i++) {
+        bool any = has_elements(r->plan, i);
+        if (elements_at) elements_at[i] = any ? r->nelement : -1;
+        if (any) r->nelement += HEALD_MAX_RANK + PLAN_MAX_ELEMENTS;
+    }
+}
+
 static void find_places(PlanRunner *r)
 {
     const Plan *p = r->plan;
@@ -154,12 +176,14 @@ heald_status plan_runner_create(const Plan *p, Device *d, const RunOptions *o, P
     if (o) size.options = *o;
     if (size.options.max_instances <= 0) size.options.max_instances = DEFAULT_INSTANCES;
     count_sizes(&size);
+    find_elements(&size, NULL);
     size_t bytes = sizeof size + lay_out_runner(&size, 0);
     PlanRunner *r = memory_alloc_zeroed(bytes);
     if (!r) return error_no_memory(e, (int64_t)bytes, "a plan");
     *r = size;
     lay_out_runner(r, (uintptr_t)(r + 1));
     find_places(r);
+    find_elements(r, r->elements_at);
     find_lifetimes(r);
     s = check_constants(r, e);
     if (!s) s = check_aliases(r, e);
@@ -357,9 +381,11 @@ static heald_status name_dimensions(const PlanInstance *in, heald_status s, Erro
         const char *input = p->values.at[p->inputs.at[d.input]].name;
         n += snprintf(text + n, sizeof text - (size_t)n, "%s%s is %" PRId64, i ? ", " : "; ",
                       d.name ? d.name : "the extent", in->key[i]);
+        int rank = p->values.at[p->inputs.at[d.input]].rank;
         if (n < (int)sizeof text)
-            n += snprintf(text + n, sizeof text - (size_t)n, " (axis %d of input '%s')", d.axis,
-                          input ? input : "?");
+            n += snprintf(text + n, sizeof text - (size_t)n, " (%s %d of input '%s')",
+                          d.axis < rank ? "axis" : "element",
+                          d.axis < rank ? d.axis : d.axis - rank, input ? input : "?");
     }
     return error_set(e, s, "%s", text);
 }
@@ -447,6 +473,11 @@ heald_status plan_prepare(PlanRunner *r, const int64_t *const *input_dims, PlanI
     s = runner_reserve(r, in->memory_bytes, e);
     if (!s) *out = in;
     return s;
+}
+
+const Plan *plan_runner_plan(const PlanRunner *r)
+{
+    return r->plan;
 }
 
 const int64_t *plan_instance_dims(const PlanInstance *in, int value)

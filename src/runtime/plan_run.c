@@ -177,16 +177,7 @@ heald_status plan_run(PlanInstance *in, heald_tensor *const *inputs, heald_tenso
 heald_status plan_run_tensors(PlanRunner *r, heald_tensor *const *inputs, heald_tensor **outputs,
                               Error *e)
 {
-    const Plan *p = r->plan;
-    for (int i = 0; i < p->inputs.n; i++) {
-        const PlanValue *v = &p->values.at[p->inputs.at[i]];
-        if (!inputs[i] || inputs[i]->rank != v->rank) {
-            return error_set(e, HEALD_INVALID_ARGUMENT, "input %d (%s) does not have rank %d", i,
-                             v->name ? v->name : "unnamed", v->rank);
-        }
-        r->input_dims[i] = inputs[i]->dims;
-    }
     PlanInstance *in;
-    heald_status s = plan_prepare(r, r->input_dims, &in, e);
+    heald_status s = plan_prepare_tensors(r, inputs, &in, e);
     return s ? s : plan_run(in, inputs, outputs, e);
 }
