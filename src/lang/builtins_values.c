@@ -179,18 +179,19 @@ bool f_inverse(Eval *e, const Args *a, Value *out)
     return true;
 }
 
-// A known list of axes in 0 .. rank, as a set.
-static bool want_axes(Eval *e, const Args *a, Value v, int rank, bool *set)
+bool f_are_axes(Eval *e, const Args *a, Value *out)
 {
-    Value list = v.kind == V_TUPLE  ? v
-                 : v.kind == V_NONE ? value_tuple(e->arena, 0, NULL)
-                                    : value_tuple(e->arena, 1, &v);
-    for (int i = 0; i < list.u.tuple.n; i++) {
-        int64_t k;
+    int64_t rank, k;
+    bool set[EVAL_MAX_RANK] = {false};
+    Value list = a->at[0].kind == V_TUPLE ? a->at[0] : value_tuple(e->arena, 1, &a->at[0]);
+    if (!eval_int(e, a->loc, a->at[1], "a rank", &rank)) return false;
+    *out = value_bool(rank >= 0 && rank <= EVAL_MAX_RANK);
+    for (int i = 0; out->u.i && i < list.u.tuple.n; i++) {
         if (!eval_int(e, a->loc, list.u.tuple.at[i], "an axis", &k)) return false;
-        if (k < -rank || k >= rank)
-            return eval_fail(e, a->loc, "axis %lld is outside a rank of %d", (long long)k, rank);
-        set[k < 0 ? k + rank : k] = true;
+        bool inside = k >= -rank && k < rank;
+        bool *seen = inside ? &set[k < 0 ? k + rank : k] : NULL;
+        if (!seen || *seen) *out = value_bool(false);
+        else *seen = true;
     }
     return true;
 }
@@ -200,7 +201,7 @@ bool f_axes(Eval *e, const Args *a, Value *out)
     int64_t rank;
     bool set[EVAL_MAX_RANK] = {false};
     if (!eval_int(e, a->loc, a->at[1], "a rank", &rank) || rank < 0 || rank > EVAL_MAX_RANK ||
-        !want_axes(e, a, a->at[0], (int)rank, set))
+        !eval_axes(e, a->loc, a->at[0], (int)rank, set))
         return false;
     *out = value_tuple(e->arena, (int)rank, NULL);
     out->u.tuple.n = 0;
@@ -214,7 +215,7 @@ bool f_reduced(Eval *e, const Args *a, Value *out)
     Value s;
     int64_t keep;
     bool set[EVAL_MAX_RANK] = {false};
-    if (!args_pack(e, a, 0, &s) || !want_axes(e, a, a->at[1], s.u.tuple.n, set) ||
+    if (!args_pack(e, a, 0, &s) || !eval_axes(e, a->loc, a->at[1], s.u.tuple.n, set) ||
         !eval_int(e, a->loc, a->at[2], "keepdims", &keep))
         return false;
     *out = value_tuple(e->arena, s.u.tuple.n, NULL);

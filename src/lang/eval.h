@@ -161,6 +161,9 @@ bool eval_indices(Eval *e, Node *index, Value base,
                   Value *out_tuple); // the rest of an INDEX node: packs, EXCEPT, AT, ~, spans
 bool eval_except(Eval *e, Node *n, Value base,
                  Value *out); // the pack without, or with others in place of, some axes
+// Known axes as a set over rank, which holds none at first: negative ones count from the end, none
+// is named twice. V_NONE: no axes.
+bool eval_axes(Eval *e, Loc loc, Value axes, int rank, bool *set);
 bool eval_tuple_index(Eval *e, Loc loc, Value base, Value index,
                       Value *out); // pack[i], pack[(i, j)]; i may be known only at run time
 bool eval_ref(Eval *e, Node *place, Node **out); // REF for intrinsics

@@ -3,16 +3,19 @@
 // @ axis: l), and tuples used as tables.
 #include "lang/eval.h"
 
-// Axes as a set over rank; negative ones count from the end.
-static bool axis_set(Eval *e, Loc loc, Value axes, int rank, bool *set)
+bool eval_axes(Eval *e, Loc loc, Value axes, int rank, bool *set)
 {
-    Value one = axes.kind == V_TUPLE ? axes : value_tuple(e->arena, 1, &axes);
+    Value one = axes.kind == V_TUPLE  ? axes
+                : axes.kind == V_NONE ? value_tuple(e->arena, 0, NULL)
+                                      : value_tuple(e->arena, 1, &axes);
     for (int i = 0; i < one.u.tuple.n; i++) {
         int64_t a;
         if (!eval_int(e, loc, one.u.tuple.at[i], "an axis", &a)) return false;
         if (a < -rank || a >= rank)
             return eval_fail(e, loc, "axis %lld is outside a rank of %d", (long long)a, rank);
-        set[a < 0 ? a + rank : a] = true;
+        bool *at = &set[a < 0 ? a + rank : a];
+        if (*at) return eval_fail(e, loc, "axis %lld is named twice", (long long)a);
+        *at = true;
     }
     return true;
 }
@@ -36,7 +39,7 @@ bool eval_except(Eval *e, Node *n, Value base, Value *out)
     if (base.u.tuple.n > EVAL_MAX_RANK)
         return eval_fail(e, n->loc, "packs have at most %d elements", EVAL_MAX_RANK);
     if (!eval_scalar(e, KID(n, EXCEPT, axis), &axes) ||
-        !axis_set(e, n->loc, axes, base.u.tuple.n, gone))
+        !eval_axes(e, n->loc, axes, base.u.tuple.n, gone))
         return false;
     Node *w = KID(n, EXCEPT, with);
     if (w && !eval_list(e, &w, 1, &with)) return false;
@@ -69,7 +72,7 @@ static bool at(Eval *e, Node *n, Value *out)
         bool set[EVAL_MAX_RANK] = {false};
         if (axes.kind == V_TUPLE && (v.kind != V_TUPLE || v.u.tuple.n != list.u.tuple.n))
             return eval_fail(e, n->loc, "@ with %d axes needs as many indices", list.u.tuple.n);
-        if (!axis_set(e, n->loc, list.u.tuple.at[i], pack.u.tuple.n, set)) return false;
+        if (!eval_axes(e, n->loc, list.u.tuple.at[i], pack.u.tuple.n, set)) return false;
         for (int a = 0; a < pack.u.tuple.n; a++)
             if (set[a]) out->u.tuple.at[a] = axes.kind == V_TUPLE ? v.u.tuple.at[i] : v;
     }

@@ -269,6 +269,17 @@ static bool message_part(Eval *e, const char *text, Buf *out)
     return ok;
 }
 
+static const char *closing_brace(const char *s)
+{
+    int open = 0;
+    for (; *s; s++) {
+        open += *s == '{';
+        open -= *s == '}';
+        if (!open) return s;
+    }
+    return NULL;
+}
+
 // The text of a message with {expr} replaced by values.
 static const char *message(Eval *e, Node *n)
 {
@@ -276,7 +287,7 @@ static const char *message(Eval *e, Node *n)
     Buf b;
     buf_init(&b, e->arena);
     for (const char *s = n->u.sym; *s; s++) {
-        const char *end = *s == '{' ? strchr(s, '}') : NULL;
+        const char *end = *s == '{' ? closing_brace(s) : NULL;
         if (end && message_part(e, arena_strndup(e->arena, s + 1, (size_t)(end - s - 1)), &b))
             s = end;
         else buf_putc(&b, *s);
@@ -308,6 +319,7 @@ bool eval_require(Eval *e, Node *n)
     bool ok = eval_scalar(e, KID(n, REQUIRE, cond), &c);
     e->out = saved;
     if (!ok) return false;
+    if (c.kind == V_BOOL && c.u.i) return true;
     return eval_demand(e, n->loc, c, message(e, m));
 }
 

@@ -95,15 +95,32 @@ static void note_application(Instance *in, Loc loc, const Node *op, int narg, co
     diag_note(in->diag, loc ? loc : op->loc, "in %s(%s)", op->u.sym, buf_text(&b));
 }
 
-static bool check_requirements(Eval *e, Node *seq)
+static bool has_requirement(const Node *n)
 {
-    for (int i = 0; i < NREST(seq); i++) {
-        Node *s = REST(seq)[i];
-        if (s->kind == N_REQUIRE && !eval_require(e, s)) return false;
-        if (s->kind == N_LET && KID(s, LET, pattern)->kind != N_INDEX && !eval_stmt(e, s))
-            return false;
+    if (n->kind == N_REQUIRE) return true;
+    for (uint32_t i = 0; i < n->nkid; i++)
+        if (n->kid[i] && has_requirement(n->kid[i])) return true;
+    return false;
+}
+
+// What an op's body requires, also in arms whose condition is known. It is checked here, where the
+// op is applied, and not where elements are computed.
+static bool check_requirements(Eval *e, Node *n)
+{
+    Value c;
+    bool ok = true;
+    if (n->kind == N_SEQ) {
+        Env *env = e->env;
+        for (int i = 0; ok && i < NREST(n); i++) ok = check_requirements(e, REST(n)[i]);
+        e->env = env;
+    } else if (n->kind == N_REQUIRE) ok = eval_require(e, n);
+    else if (n->kind == N_LET && KID(n, LET, pattern)->kind != N_INDEX) ok = eval_stmt(e, n);
+    else if (n->kind == N_IF && has_requirement(n)) {
+        if (!eval_scalar(e, KID(n, IF, cond), &c)) return false;
+        Node *arm = c.kind != V_BOOL ? NULL : c.u.i ? KID(n, IF, then) : KID(n, IF, other);
+        ok = !arm || check_requirements(e, arm);
     }
-    return true;
+    return ok;
 }
 
 // Extents that only the run decides, `count <= bound` in results' types, in order of appearance.

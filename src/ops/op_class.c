@@ -13,6 +13,7 @@ typedef struct Scan {
     bool inner;    // inside a reduction, or an indexed let, whose pattern is another
     bool computes; // anything but a read
     bool costly;
+    bool reads; // an element of a parameter
 } Scan;
 
 static int param_of(const Scan *s, const Node *n)
@@ -27,6 +28,7 @@ static void note(Scan *s, int param, OpAccess access)
 {
     OpAccess *at = &s->info->access[param];
     if (access > *at) *at = access;
+    s->reads = true;
 }
 
 static bool in_pattern(const Scan *s, const Node *part)
@@ -114,6 +116,22 @@ static void scan_index(Scan *s, Node *n)
     s->costly = costly;
 }
 
+// What comes from shapes and attributes alone is known before any element is computed.
+static void scan_let(Scan *s, Node *n)
+{
+    bool inner = s->inner, computes = s->computes, costly = s->costly, reads = s->reads;
+    bool indexed = KID(n, LET, pattern)->kind == N_INDEX;
+    s->inner = s->inner || indexed;
+    s->reads = false;
+    scan(s, KID(n, LET, value));
+    if (!indexed && !s->reads) {
+        s->computes = computes;
+        s->costly = costly;
+    }
+    s->reads = s->reads || reads;
+    s->inner = inner;
+}
+
 static void scan(Scan *s, Node *n)
 {
     int p;
@@ -146,13 +164,8 @@ static void scan(Scan *s, Node *n)
         if (param_of(s, KID(n, FIELD, base)) < 0) scan_kids(s, n);
         return;
     case N_ELSE: scan_kids(s, n); return;
-    case N_LET: {
-        bool inner = s->inner;
-        if (KID(n, LET, pattern)->kind == N_INDEX) s->inner = true;
-        scan(s, KID(n, LET, value));
-        s->inner = inner;
-        return;
-    }
+    case N_REQUIRE: return; // holds or not once shapes and attributes are known
+    case N_LET: scan_let(s, n); return;
     case N_ASSIGN: {
         Node *place = KID(n, ASSIGN, place);
         s->pattern = place->kind == N_INDEX ? place : NULL;

@@ -135,6 +135,22 @@ static void test_prologues(void **state)
            "transpose, matmul");
 }
 
+// What an op requires, or works out from shapes and attributes, is nothing that it computes.
+static void test_requirements(void **state)
+{
+    (void)state;
+    expect("op turn(x: T[m, n]; way: int = 1) -> (y: T[n, m]) bijective {\n"
+           "  require max(way, m) > 0, \"turn: {way}\";\n"
+           "  let zero = min(way, 0);\n"
+           "  y[i, j] = x[j + zero, i];\n"
+           "}\n"
+           "graph g(a: f32[8, 4], b: f32[8, 4]) -> (y) { y = matmul(turn(a), b); }",
+           "[turn]matmul");
+    expect("graph g(x: f32[1, 9], r: f32[4, 8]) -> (y) {\n"
+           "  y = concat(slice(x; starts = (1,), ends = (9,), axes = (1,)), r; axis = 0); }",
+           "[slice]concat");
+}
+
 static void test_off(void **state)
 {
     (void)state;
@@ -147,9 +163,9 @@ static void test_off(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_epilogues), cmocka_unit_test(test_boundaries),
-        cmocka_unit_test(test_no_cycles), cmocka_unit_test(test_prologues),
-        cmocka_unit_test(test_off),
+        cmocka_unit_test(test_epilogues),    cmocka_unit_test(test_boundaries),
+        cmocka_unit_test(test_no_cycles),    cmocka_unit_test(test_prologues),
+        cmocka_unit_test(test_requirements), cmocka_unit_test(test_off),
     };
     return cmocka_run_group_tests_name("fusion", tests, NULL, NULL);
 }
