@@ -435,6 +435,21 @@ Group *group_of_node(Arena *a, GraphNode *n)
     return p;
 }
 
+bool node_has_template(Graph *g, GraphNode *n, const Target *t)
+{
+    Arena scratch = {.nomem = g->arena->nomem};
+    Packings packings = {0};
+    LoweredKernels out = {0};
+    Diag quiet;
+    diag_init(&quiet, &scratch, g->library->sources);
+    Group *p = group_of_node(&scratch, n);
+    Lower l = {.g = g, .group = p, .target = t, .diag = &quiet, .packings = &packings};
+    bool ok = try_templates(&l, p, &scratch, &out);
+    for (int i = 0; i < out.n; i++) arena_free(out.at[i].arena);
+    arena_free(&scratch);
+    return ok;
+}
+
 bool group_lower(Graph *g, Arena *a, Group *p, const Target *t, Packings *packings,
                  LoweredKernels *out, Diag *d)
 {

@@ -37,10 +37,10 @@ bool node_known(const GraphNode *n); // all elements that its ops read are const
 // Nodes that no output needs go, and so do outputs and readers that only they had.
 void graph_remove_dead(Graph *g, Arena *scratch);
 
-// rules.c
-// The op that a call or operator of text stands for, or NULL.
-Sym node_op(const Library *l, const Node *n, bool *commutes);
+// rules_match.c
+Sym node_op(const Library *l, const Node *n);  // of a call or operator of text, or NULL
 bool node_literal(const Node *n, double *out); // a number, perhaps with a sign
+// rules.c
 // Applies the library's rules to a fixed point. False with diagnostics that name the rule.
 bool graph_rewrite(Graph *g, const Target *t, int64_t fold_limit, Diag *d);
 
@@ -93,6 +93,8 @@ typedef struct Packings {
 // What the group reads may grow: packed constants come last.
 bool group_lower(Graph *g, Arena *a, Group *p, const Target *t, Packings *packings,
                  LoweredKernels *out, Diag *d);
+// Whether a template of the target serves the node.
+bool node_has_template(Graph *g, GraphNode *n, const Target *t);
 // A group of one node.
 Group *group_of_node(Arena *a, GraphNode *n);
 

@@ -119,8 +119,7 @@ static bool call(Reader *r, Node *n, Sym op, int noutput, GraphValue **output)
 
 static GraphValue *expression(Reader *r, Node *n)
 {
-    bool commutes;
-    Sym op = node_op(r->g->library, n, &commutes);
+    Sym op = node_op(r->g->library, n);
     GraphValue *v;
     if (op) return call(r, n, op, 1, &v) ? v : NULL;
     v = n->kind == N_NAME ? map_get(&r->values, n->u.sym) : NULL;
@@ -142,9 +141,8 @@ static void assign(Reader *r, Sym name, GraphValue *v, bool fresh)
 // (a, b) = op(...): the first results of an op that has several.
 static bool results(Reader *r, Node *names, Node *value)
 {
-    bool commutes;
     GraphValue *v[MAX_OPERANDS];
-    Sym op = node_op(r->g->library, value, &commutes);
+    Sym op = node_op(r->g->library, value);
     if (!op) return fails(r, value->loc, "several names are given to the results of an op%s", "");
     if (NREST(names) > MAX_OPERANDS) return fails(r, names->loc, "more than 16 results%s", "");
     for (int i = 0; i < NREST(names); i++)

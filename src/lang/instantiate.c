@@ -196,6 +196,13 @@ OpInst *op_apply(Instance *in, Loc loc, const Node *op, int narg, const Value *a
     return ok ? inst : NULL;
 }
 
+const Value *op_attribute(const OpInst *op, Sym name)
+{
+    for (const Env *e = op->env; e; e = e->next)
+        if (e->name == name) return &e->value;
+    return NULL;
+}
+
 // Nothing of memory, and no variable that a statement would define.
 static bool from_dims(const Node *n)
 {

@@ -92,6 +92,9 @@ Tensor *instance_hole(Instance *in, const char *name, DType type, int rank, cons
 OpInst *op_apply(Instance *in, Loc loc, const Node *op, int narg, const Value *args,
                  const Map *attrs);
 
+// An attribute of an op that was applied, given or by default. NULL: it has none of that name.
+const Value *op_attribute(const OpInst *op, Sym name);
+
 // One way to schedule: names of tune entries and their values. Missing ones take their default.
 typedef struct Choices {
     int n;

@@ -143,9 +143,8 @@ static bool operands(Pattern *p, const Node *op, Node *const *arg, int narg, RgN
 
 static int expression(Pattern *p, Node *pattern)
 {
-    bool commutes;
     RandomGraph *g = p->m->g;
-    Sym name = node_op(&g->world->library, pattern, &commutes);
+    Sym name = node_op(&g->world->library, pattern);
     const Node *op = name ? map_get(&g->world->library.ops, name) : NULL;
     if (!op) return -1;
     bool is_call = pattern->kind == N_CALL;
