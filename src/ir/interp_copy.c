@@ -46,13 +46,29 @@ static Copy *new_copy(Run *run, int64_t n, int64_t size_bytes)
     return c;
 }
 
+// A span along the last axis of global memory in row-major order goes on in the rows after.
+static void carry(const Mem *m, int64_t *index)
+{
+    if (m->segment != SEG_FIXED || m->layout || m->table) return;
+    for (int i = m->rank - 1; i > 0; i--) {
+        if (index[i] < m->extent[i] || m->extent[i] < 1) return;
+        index[i - 1] += index[i] / m->extent[i];
+        index[i] %= m->extent[i];
+    }
+}
+
 static bool fill(Run *run, Thread *t, const Mem *m, const RefPlace *p, int64_t n, Access access,
                  int64_t *element)
 {
     int64_t index[MAX_RANK];
+    bool line = true; // spans along the last axis alone
     for (int i = 0; i < m->rank; i++) index[i] = t->r[p->index + i].i;
+    for (int i = 0; i + 1 < m->rank; i++) line = line && t->r[p->length + i].i == 1;
     for (int64_t k = 0; k < n; k++) {
-        element[k] = memory_locate(run, t, m, index, access);
+        int64_t at[MAX_RANK];
+        for (int i = 0; i < m->rank; i++) at[i] = index[i];
+        if (line) carry(m, at);
+        element[k] = memory_locate(run, t, m, at, access);
         if (element[k] < 0) return false;
         for (int i = m->rank - 1; i >= 0; i--) {
             int64_t from = t->r[p->index + i].i;
