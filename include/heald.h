@@ -101,6 +101,9 @@ typedef struct heald_context_options {
     // one of Heald's own. CUDA's default stream, which it writes as 0, is (void *)1 here, its
     // stream of each thread (void *)2.
     void *stream;
+    // Not 0: generated code points to its places in the texts, for compilers' messages, debuggers
+    // and profilers, and traps where an access outside of a tensor was proved impossible and is not
+    int debug;
 } heald_context_options;
 #define HEALD_CONTEXT_OPTIONS(...) \
     ((heald_context_options){.struct_size = sizeof(heald_context_options), __VA_ARGS__})

@@ -228,10 +228,19 @@ static heald_status cuda_toolchain(heald_context *c)
     return c->cuda ? HEALD_OK : error_set(&c->error, HEALD_COMPILE, "%s", why);
 }
 
+static void point_to_texts(heald_context *c, Builder *out)
+{
+    for (int i = 0; i < c->sources.list.n; i++) // their tables of lines, before threads need them
+        sources_place(&c->sources, c->sources.list.at[i]->base);
+    out->lines = &c->sources;
+    out->passes.traps = true;
+}
+
 heald_status context_builder(heald_context *c, Builder *out)
 {
     *out = (Builder){.interpret = c->interpret};
     if (c->interpret) return HEALD_OK;
+    if (c->options.debug) point_to_texts(c, out);
     bool cuda = c->target.kind == TARGET_CUDA;
     heald_status s = cuda ? cuda_toolchain(c) : context_toolchain(c);
     if (!s) s = context_cache(c);

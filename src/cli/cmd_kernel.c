@@ -68,7 +68,8 @@ static heald_status print_source(KernelJob *j, const ScriptKernel *k, int stage,
         return error_set(&c->error, HEALD_INVALID_ARGUMENT, "kernel %s is for %s: use --stage %s",
                          k->decl->u.sym, cuda ? "CUDA" : "CPUs", cuda ? "cuda" : "c");
     }
-    bool ok = (cuda ? codegen_cuda : codegen_c)(k->kernel, NULL, out, &c->diag);
+    const Sources *lines = c->options.debug ? &c->sources : NULL;
+    bool ok = (cuda ? codegen_cuda : codegen_c)(k->kernel, lines, out, &c->diag);
     return ok ? HEALD_OK : HEALD_DIAGNOSTIC;
 }
 
@@ -93,7 +94,8 @@ static heald_status source_body(KernelJob *j)
     if (!k) return HEALD_DIAGNOSTIC;
     Buf out;
     buf_init(&out, j->arena);
-    PassOptions o = {.verify = true, .print_after = after, .printed = &out};
+    PassOptions o = {
+        .verify = true, .traps = c->options.debug, .print_after = after, .printed = &out};
     if (after && strcmp(after, "all")) o.stop_after = after;
     if (after || stage != SOURCE_IR) {
         if (k->kernel->target.kind == TARGET_CUDA) cuda_bound_dims(k->kernel);

@@ -200,7 +200,9 @@ static bool make_text(const Builder *b, Arena *a, Kernel *k, BuiltKernel *out, D
 static heald_status build_library(const Builder *b, Arena *a, const char *op, BuiltKernel *out,
                                   Error *e)
 {
-    const Toolchain *t = b->toolchain;
+    Toolchain tools = *b->toolchain, *t = &tools;
+    if (b->lines)
+        tools.flags = arena_printf(a, "%s -gdwarf-4", t->flags); // addr2line 2.40 errs in 5
     const char *key = arena_printf(a, "%s\n// %s\n// %s\n// %s\n// machine %s\n", out->source,
                                    t->cc, t->version, t->flags, t->machine);
     Compile c = {.toolchain = t, .source = out->source};

@@ -17,7 +17,8 @@ typedef struct Builder {
     const CudaToolchain *cuda;  // for kernels whose target is a GPU
     Cache *cache;
     PassOptions passes;
-    const Sources *lines; // #line directives, or NULL
+    // NULL, or code points to its places in these, whose tables of lines have been made
+    const Sources *lines;
 } Builder;
 
 typedef struct BuiltKernel {

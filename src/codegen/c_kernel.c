@@ -2,7 +2,9 @@
 // A lowered kernel as a C file: a function for each stage that runs a range of blocks.
 #include "codegen/emit.h"
 
-const Dialect dialect_c = {.name = "C", .function = "static inline __attribute__((always_inline))"};
+const Dialect dialect_c = {.name = "C",
+                           .function = "static inline __attribute__((always_inline))",
+                           .local = "__attribute__((aligned(64)))"};
 
 // ---- memory
 
@@ -22,6 +24,7 @@ static void emit_pointer(Emit *e, const Buffer *b, int position)
 {
     const char *type = emit_storage_type(b->type);
     const char *qualifier = b->space == SPACE_GLOBAL && !b->output ? "const " : "";
+    emit_line(e, e->kernel->loc);
     buf_printf(e->out, "    %s%s *%sconst ", qualifier, type,
                aliased(e->kernel, b) ? "" : "restrict ");
     emit_buffer_name(e, b);
@@ -37,6 +40,7 @@ static void emit_scratch(Emit *e)
     if (s->memory.n) buf_puts(e->out, "    char *next = scratch;\n");
     for (int i = 0; i < s->memory.n; i++) {
         const Buffer *b = s->memory.at[i];
+        emit_line(e, b->loc);
         if (b->space != SPACE_CORE_LOCAL || b->is_mbarrier) {
             diag_error(e->diag, b->loc, "%s memory does not exist on the CPU",
                        space_name[b->space]);
@@ -79,6 +83,7 @@ int64_t codegen_scratch_bytes(const Kernel *k, const int64_t *dims)
 static void emit_dims(Emit *e)
 {
     for (int i = 0; i < e->kernel->dims.n; i++) {
+        emit_line(e, e->kernel->loc);
         buf_puts(e->out, "    const int64_t ");
         emit_var_name(e, e->kernel->dims.at[i]);
         buf_printf(e->out, " = dims[%d];\n", i);
@@ -89,6 +94,7 @@ static void emit_block_var(Emit *e, int axis)
 {
     const Var *v = e->stage->builtin[VAR_BLOCK_X + axis];
     if (!v) return;
+    emit_line(e, e->kernel->loc);
     buf_puts(e->out, "        const int64_t ");
     emit_var_name(e, v);
     buf_puts(e->out, " = ");
@@ -108,29 +114,50 @@ static void emit_block_var(Emit *e, int axis)
     buf_puts(e->out, ";\n");
 }
 
+static void emit_signature(Emit *e)
+{
+    buf_putc(e->out, '\n');
+    emit_line(e, e->kernel->loc);
+    buf_puts(e->out, "__attribute__((visibility(\"default\")))\n");
+    emit_line(e, e->kernel->loc);
+    buf_printf(e->out, "int32_t %s_%s(", e->kernel->name, e->stage->name);
+    buf_puts(e->out, "void *const *buffers, const int64_t *dims, int64_t first, int64_t last,\n"
+                     "    void *scratch)\n");
+    emit_line(e, e->kernel->loc);
+    buf_puts(e->out, "{\n");
+    emit_line(e, e->kernel->loc);
+    buf_puts(e->out, "    (void)buffers, (void)dims, (void)scratch;\n");
+}
+
+static void emit_thread_var(Emit *e)
+{
+    const Var *v = e->stage->builtin[VAR_THREAD];
+    if (!v) return;
+    emit_line(e, e->kernel->loc);
+    buf_puts(e->out, "        const int64_t ");
+    emit_var_name(e, v);
+    buf_puts(e->out, " = 0;\n");
+}
+
 static void emit_stage(Emit *e)
 {
     const Kernel *k = e->kernel;
     const Stage *s = e->stage;
-    buf_printf(e->out, "\n__attribute__((visibility(\"default\")))\nint32_t %s_%s(", k->name,
-               s->name);
-    buf_puts(e->out, "void *const *buffers, const int64_t *dims, int64_t first, int64_t last,\n"
-                     "    void *scratch)\n{\n"
-                     "    (void)buffers, (void)dims, (void)scratch;\n");
+    emit_signature(e);
     for (int i = 0; i < k->params.n; i++) emit_pointer(e, k->params.at[i], i);
     for (int i = 0; i < k->workspace.n; i++) emit_pointer(e, k->workspace.at[i], k->params.n + i);
     emit_dims(e);
     emit_scratch(e);
+    emit_line(e, k->loc);
     buf_puts(e->out, "    for (int64_t block = first; block < last; ++block) {\n");
     for (int axis = 0; axis < KERNEL_MAX_GRID; axis++) emit_block_var(e, axis);
-    if (s->builtin[VAR_THREAD]) {
-        buf_puts(e->out, "        const int64_t ");
-        emit_var_name(e, s->builtin[VAR_THREAD]);
-        buf_puts(e->out, " = 0;\n");
-    }
+    emit_thread_var(e);
     e->indent = 2;
     for (uint32_t i = 0; i < s->body->nkid; i++) emit_statement(e, s->body->kid[i]);
-    buf_puts(e->out, "    }\n    return 0;\n}\n");
+    emit_line(e, k->loc);
+    buf_puts(e->out, "    }\n");
+    emit_line(e, k->loc);
+    buf_puts(e->out, "    return 0;\n}\n");
 }
 
 static bool check_block(Emit *e)

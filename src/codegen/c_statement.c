@@ -24,17 +24,24 @@ void emit_buffer_name(Emit *e, const Buffer *b)
     emit_name(e, b->name && isalpha((unsigned char)b->name[0]) ? b->name : "b", b->id);
 }
 
-static void line_directive(Emit *e, Loc loc)
+// A line of C is a line of the script if the directive before it and the lines since then say so.
+void emit_line(Emit *e, Loc loc)
 {
-    if (!e->lines || !loc || loc == e->last_line) return;
-    Place p = sources_place(e->lines, loc);
-    e->last_line = loc;
-    if (p.source) buf_printf(e->out, "#line %d \"%s\"\n", p.line, p.source->name);
+    Place p = e->lines ? sources_place(e->lines, loc) : (Place){0};
+    if (!p.source) return;
+    for (; e->counted < e->out->size; e->counted++) e->line += e->out->text[e->counted] == '\n';
+    if (p.source == e->source && p.line == e->line) return;
+    buf_printf(e->out, "#line %d ", p.line);
+    emit_quoted(e, p.source->name);
+    buf_putc(e->out, '\n');
+    e->source = p.source;
+    e->line = p.line;
+    e->counted = e->out->size;
 }
 
 void emit_start(Emit *e, const Node *n)
 {
-    line_directive(e, n->loc);
+    emit_line(e, n->loc);
     buf_printf(e->out, "%*s", 4 * e->indent, "");
 }
 
@@ -88,18 +95,19 @@ static void encoded(Emit *e, DType t, const Node *value)
 static void emit_alloc(Emit *e, Node *n)
 {
     const Buffer *b = n->u.buf;
-    if (b->extent[0]->kind != N_INT || b->is_mbarrier) {
-        emit_cannot(e, n, "a local buffer without a constant size");
+    if (b->extent[0]->kind != N_INT || b->is_mbarrier || b->alias) {
+        emit_cannot(e, n, "a local buffer without memory of its own and a constant size");
         return;
     }
     long long size = (long long)max_i64(b->extent[0]->u.i, 1);
     emit_start(e, n);
-    buf_printf(e->out, "%s ", emit_storage_type(b->type));
+    buf_printf(e->out, "%s %s ", e->dialect->local, emit_storage_type(b->type));
     emit_buffer_name(e, b);
-    buf_printf(e->out, "[%lld] __attribute__((aligned(64)));\n", size);
+    buf_printf(e->out, "[%lld];\n", size);
     if (!KID(n, ALLOC, init)) return;
     emit_start(e, n);
-    buf_printf(e->out, "for (int64_t i = 0; i < %lld; ++i) ", size);
+    buf_printf(e->out, "for (%s i = 0; i < %lld; ++i) ",
+               e->dialect->narrow_indices ? "int" : "int64_t", size);
     emit_buffer_name(e, b);
     buf_puts(e->out, "[i] = ");
     encoded(e, b->type, KID(n, ALLOC, init));
@@ -123,10 +131,14 @@ static void emit_store(Emit *e, Node *n)
 
 static void emit_loop(Emit *e, Node *n)
 {
-    const char *type = emit_var_type(e, n->u.var);
     const Node *hi = KID(n, LOOP, hi);
+    bool unrolled = n->sub == LOOP_UNROLL || n->sub == LOOP_UNROLL_FULL;
+    if (unrolled && e->dialect->unroll) {
+        emit_line(e, n->loc);
+        buf_printf(e->out, "%s\n", e->dialect->unroll);
+    }
     emit_start(e, n);
-    buf_printf(e->out, "for (%s ", type);
+    buf_printf(e->out, "for (%s ", emit_var_type(e, n->u.var));
     emit_var_name(e, n->u.var);
     buf_puts(e->out, " = ");
     emit_scalar(e, KID(n, LOOP, lo));
@@ -152,28 +164,21 @@ static void emit_loop(Emit *e, Node *n)
     buf_putc(e->out, '\n');
 }
 
-static void emit_if(Emit *e, Node *n)
+void emit_conditional(Emit *e, const Node *n, const char *word, const Node *cond, const Node *body)
 {
     emit_start(e, n);
-    buf_puts(e->out, "if (");
-    emit_scalar(e, KID(n, IF, cond));
+    buf_printf(e->out, "%s (", word);
+    emit_scalar(e, cond);
     buf_puts(e->out, ") ");
-    emit_block(e, KID(n, IF, then));
-    if (KID(n, IF, other)) {
-        buf_puts(e->out, " else ");
-        emit_block(e, KID(n, IF, other));
-    }
-    buf_putc(e->out, '\n');
+    emit_block(e, body);
 }
 
-static void emit_while(Emit *e, Node *n)
+static void emit_if(Emit *e, Node *n)
 {
-    emit_start(e, n);
-    buf_puts(e->out, "while (");
-    emit_scalar(e, KID(n, WHILE, cond));
-    buf_puts(e->out, ") ");
-    emit_block(e, KID(n, WHILE, body));
-    buf_putc(e->out, '\n');
+    emit_conditional(e, n, "if", KID(n, IF, cond), KID(n, IF, then));
+    if (!KID(n, IF, other)) return;
+    buf_puts(e->out, " else ");
+    emit_block(e, KID(n, IF, other));
 }
 
 static void emit_check(Emit *e, Node *n)
@@ -206,17 +211,19 @@ void emit_statement(Emit *e, const Node *statement)
     case N_ALLOC: emit_alloc(e, n); break;
     case N_STORE: emit_store(e, n); break;
     case N_LOOP: emit_loop(e, n); break;
-    case N_IF: emit_if(e, n); break;
-    case N_WHILE: emit_while(e, n); break;
+    case N_IF:
+        emit_if(e, n);
+        buf_putc(e->out, '\n');
+        break;
+    case N_WHILE:
+        emit_conditional(e, n, "while", KID(n, WHILE, cond), KID(n, WHILE, body));
+        buf_putc(e->out, '\n');
+        break;
     case N_BREAK: word(e, n, "break"); break;
     case N_CONTINUE: word(e, n, "continue"); break;
     case N_ONE: emit_statement(e, KID(n, ONE, body)); break;
     case N_ROLE: // a block of one thread has one role, the one that holds
-        emit_start(e, n);
-        buf_puts(e->out, "if (");
-        emit_scalar(e, KID(n, ROLE, cond));
-        buf_puts(e->out, ") ");
-        emit_block(e, KID(n, ROLE, body));
+        emit_conditional(e, n, "if", KID(n, ROLE, cond), KID(n, ROLE, body));
         buf_putc(e->out, '\n');
         break;
     case N_EVAL:

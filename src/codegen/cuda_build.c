@@ -58,6 +58,7 @@ heald_status cuda_build(const Builder *b, Arena *a, const char *op, BuiltKernel 
 {
     if (!b->cuda) return error_set(e, HEALD_COMPILE, "no compiler for CUDA was given");
     CudaFlags flags = cuda_toolchain_flags(b->cuda, a, out->kernel->target.arch);
+    if (b->lines) flags.text = arena_printf(a, "%s --generate-line-info", flags.text);
     const char *key = arena_printf(a, "%s\n// %s\n// %s\n", out->source,
                                    cuda_toolchain_version(b->cuda), flags.text);
     Compile c = {.toolchain = b->cuda, .flags = &flags, .text = out->source};

@@ -147,6 +147,7 @@ static bool has_alias(const Kernel *k, const Buffer *b)
 static void emit_pointer(Emit *e, const Buffer *b)
 {
     bool reads = b->space == SPACE_GLOBAL && !b->output;
+    emit_line(e, e->kernel->loc);
     buf_printf(e->out, "    %s%s *%s", reads ? "const " : "", emit_storage_type(b->type),
                has_alias(e->kernel, b) ? "" : "__restrict__ ");
     emit_buffer_name(e, b);
@@ -165,6 +166,7 @@ static void emit_shared(Emit *e)
     if (dynamic) buf_puts(e->out, "    extern __shared__ __align__(1024) uint8_t h_shared[];\n");
     for (int i = 0; i < s->memory.n; i++) {
         const Buffer *b = s->memory.at[i];
+        emit_line(e, b->loc);
         buf_puts(e->out, "    ");
         if (!b->alias && !dynamic) {
             buf_printf(e->out, "__shared__ __align__(%lld) %s ", (long long)shared_align(b),
@@ -214,6 +216,7 @@ static void emit_mbarriers(Emit *e)
 
 static void emit_define(Emit *e, const Var *v)
 {
+    emit_line(e, e->kernel->loc);
     buf_printf(e->out, "    const %s ", emit_var_type(e, v));
     emit_var_name(e, v);
     buf_puts(e->out, " = ");
@@ -249,6 +252,7 @@ static void emit_alignment(Emit *e, const Buffer *b)
     int64_t align = b->align_bytes;
     if (b->space == SPACE_WORKSPACE) align = max_i64(align, WORKSPACE_ALIGN);
     if (align <= (int64_t)dtype_size(b->type)) return;
+    emit_line(e, e->kernel->loc);
     buf_puts(e->out, "    ");
     emit_buffer_name(e, b);
     buf_printf(e->out, " = (%s%s *)__builtin_assume_aligned(",
@@ -277,7 +281,9 @@ static void emit_signature(Emit *e, bool has_checks)
     const Kernel *k = e->kernel;
     const Stage *s = e->stage;
     const char *comma = "";
-    buf_puts(e->out, "\nextern \"C\" __global__ void ");
+    buf_putc(e->out, '\n');
+    emit_line(e, k->loc);
+    buf_puts(e->out, "extern \"C\" __global__ void ");
     if (s->cluster && s->cluster->kind == N_INT && s->cluster->u.i > 1)
         buf_printf(e->out, "__cluster_dims__(%lld, 1, 1) ", (long long)s->cluster->u.i);
     // Asked for one block, the assembler spills nothing to make room for more.
@@ -294,6 +300,7 @@ static void emit_signature(Emit *e, bool has_checks)
     }
     if (has_checks) buf_printf(e->out, "%s    uint32_t *h_failed", comma);
     buf_puts(e->out, ")\n{\n");
+    emit_line(e, k->loc);
 }
 
 static void note_defines(Emit *e, Node *n)
@@ -320,6 +327,7 @@ static void emit_stage(Emit *e, bool has_checks)
     emit_mbarriers(e);
     e->indent = 1;
     for (uint32_t i = 0; i < s->body->nkid; i++) emit_statement(e, s->body->kid[i]);
+    emit_line(e, e->kernel->loc);
     buf_puts(e->out, "}\n");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Statements that CUDA writes differently: checks, roles, the one thread, local memory.
+// Statements that CUDA writes differently: checks, roles, the one thread.
 #include "codegen/cuda_emit.h"
 
 #include "passes/arith.h"
@@ -55,11 +55,7 @@ static void emit_role(Emit *e, Node *n)
         return;
     }
     e->cuda->role = role;
-    emit_start(e, n);
-    buf_puts(e->out, "if (");
-    emit_scalar(e, KID(n, ROLE, cond));
-    buf_puts(e->out, ") ");
-    emit_block(e, KID(n, ROLE, body));
+    emit_conditional(e, n, "if", KID(n, ROLE, cond), KID(n, ROLE, body));
     buf_putc(e->out, '\n');
     e->cuda->role = outer;
 }
@@ -88,28 +84,6 @@ static void emit_check(Emit *e, Node *n)
     buf_printf(e->out, "%*s}\n", 4 * e->indent, "");
 }
 
-static void emit_alloc(Emit *e, Node *n)
-{
-    const Buffer *b = n->u.buf;
-    if (b->extent[0]->kind != N_INT || b->is_mbarrier || b->alias) {
-        emit_cannot(e, n, "a local buffer without memory of its own and a constant size");
-        return;
-    }
-    long long size = (long long)max_i64(b->extent[0]->u.i, 1);
-    emit_start(e, n);
-    buf_printf(e->out, "__align__(16) %s ", emit_storage_type(b->type));
-    emit_buffer_name(e, b);
-    buf_printf(e->out, "[%lld];\n", size);
-    if (!KID(n, ALLOC, init)) return;
-    emit_start(e, n);
-    buf_printf(e->out, "for (int i = 0; i < %lld; ++i) ", size);
-    emit_buffer_name(e, b);
-    bool half = emit_is_half(b->type);
-    buf_printf(e->out, "[i] = %s(", half ? emit_helper(e, "store", b->type, 1) : "");
-    emit_scalar(e, KID(n, ALLOC, init));
-    buf_puts(e->out, ");\n");
-}
-
 bool cuda_statement(Emit *e, const Node *statement)
 {
     Node *n = (Node *)statement;
@@ -117,11 +91,6 @@ bool cuda_statement(Emit *e, const Node *statement)
     case N_ROLE: emit_role(e, n); return true;
     case N_ONE: emit_one(e, n); return true;
     case N_CHECK: emit_check(e, n); return true;
-    case N_ALLOC: emit_alloc(e, n); return true;
-    case N_LOOP:
-        if (n->sub == LOOP_UNROLL || n->sub == LOOP_UNROLL_FULL)
-            buf_puts(e->out, "#pragma unroll\n");
-        return false;
     default: return false;
     }
 }

@@ -22,6 +22,8 @@ typedef struct Dialect {
     int nhelper;
     // Indices that are known to fit 32 bits are computed and kept in int.
     bool narrow_indices;
+    const char *local;  // what the definition of local memory starts with
+    const char *unroll; // the line before a loop that is to be unrolled; NULL: none
     void (*number)(Emit *e, DType t, double v);              // a constant that is NaN or infinite
     const char *(*body)(Emit *e, const char *what, DType t); // of helpers whose row says @WHAT
     bool (*cast)(Emit *e, Buf *out, DType from, DType to);   // body of a cast; false: as in C
@@ -51,13 +53,19 @@ struct Emit {
     bool has_fma;           // the kernel calls fma; see emit_negation
     int indent;
     int nchecks;
-    Loc last_line;
+    // With `lines`: where the script's line of the text up to `counted` in out is.
+    const Source *source;
+    int line;
+    size_t counted;
 };
 
 // ---- statements (c_statement.c)
 void emit_statement(Emit *e, const Node *n);
 void emit_block(Emit *e, const Node *n); // in braces, on the line that has begun
 void emit_start(Emit *e, const Node *n); // a new line
+void emit_line(Emit *e, Loc loc);        // what follows, a new line, is of this place
+// "WORD (COND) { ... }" without the end of the line.
+void emit_conditional(Emit *e, const Node *n, const char *word, const Node *cond, const Node *body);
 void emit_buffer_name(Emit *e, const Buffer *b);
 void emit_var_name(Emit *e, const Var *v);
 

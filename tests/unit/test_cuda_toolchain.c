@@ -141,6 +141,40 @@ static void test_build(void **state)
     dir_remove(&arena, dir);
 }
 
+// With places, NVRTC's log names the line of the script where a statement was made wrong.
+static void test_lines(void **state)
+{
+    UNUSED(state);
+    need_toolchain();
+    static const CaseRow row = {.file = "tests/device/intrinsics.hd",
+                                .kernel = "mirrored_cuda",
+                                .inputs = "f32[m, 32]",
+                                .attrs = "",
+                                .small = "",
+                                .large = ""};
+    CudaCase *c;
+    const char *why = case_new(&row, "sm_80", &c);
+    if (!why) why = case_instance(c, NULL);
+    if (why) fail_msg("%s", why);
+    Buf text;
+    buf_init(&text, &c->arena);
+    cuda_bound_dims(c->kernel);
+    assert_true(passes_run(c->kernel, &(PassOptions){0}, &c->diag));
+    assert_true(codegen_cuda(c->kernel, &c->sources, &text, &c->diag));
+    char *store = strstr(buf_text(&text), "] = "), *end = strchr(store, ';'), *log = NULL;
+    memset(store + 4, ' ', (size_t)(end - store - 4));
+    memcpy(store + 4, "nix", 3);
+    CudaFlags flags = cuda_toolchain_flags(toolchain, &arena, "sm_80");
+    assert_non_null(cuda_toolchain_compile(&arena, toolchain, &flags, buf_text(&text), "source.cu",
+                                           "/nowhere/kernel.cubin", &log));
+    const Place at = sources_place(&c->sources, c->decl->loc);
+    const char *line = strstr(at.source->text + (c->decl->loc - at.source->base), "] = ");
+    int number = sources_place(&c->sources, at.source->base + (Loc)(line - at.source->text)).line;
+    const char *said = arena_printf(&arena, "%s(%d): error: ", row.file, number);
+    if (!strstr(log, said)) fail_msg("no '%s' in\n%s", said, log);
+    case_free(c);
+}
+
 int main(void)
 {
     const char *why = NULL, *required = getenv("HEALD_REQUIRE_NVRTC");
@@ -150,7 +184,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_none),  cmocka_unit_test(test_figures),
         cmocka_unit_test(test_flags), cmocka_unit_test(test_wrong_text),
-        cmocka_unit_test(test_build),
+        cmocka_unit_test(test_build), cmocka_unit_test(test_lines),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     arena_free(&arena);
