@@ -324,7 +324,7 @@ static bool by_template(Lower *l, const Node *kernel)
     Value *args;
     if (!begin(l)) return false;
     int narg = args_of(l, n, &args);
-    if (l->target->kind == TARGET_CPU && !pack_constants(l, kernel, narg, args)) return false;
+    if (!pack_constants(l, kernel, narg, args)) return false;
     const Map *attrs = kernel_attrs(&l->sizes, &n->attrs);
     if (l->sizes.dims.n && !note_results(l, narg, args, attrs)) return false;
     Epilogue *ep = NEW_ARRAY(l->arena, Epilogue, n->noutput);
