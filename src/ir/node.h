@@ -66,6 +66,7 @@ typedef enum NodeSub {
     SUB_TYPE,
     SUB_ASSIGN,
     SUB_LOOP,
+    SUB_FOLD,
     SUB_SPACE,
     SUB_GUARD,
     SUB_OP,
@@ -73,6 +74,7 @@ typedef enum NodeSub {
 } NodeSub;
 
 enum { TYPE_SCALAR, TYPE_TENSOR, TYPE_LIST, TYPE_TENSORS };
+enum { FOLD_LAST, FOLD_STATES }; // the last state, or all of them
 enum { GUARD_NONE, GUARD_DROP };
 enum { OP_INDEX, OP_SERIAL };
 enum { PARAM_OPTIONAL = 1, PARAM_VARIADIC = 2, PARAM_CONST = 4 };

@@ -35,9 +35,10 @@ enum {
     EVAL_MAX_DEPTH = 250,
     EVAL_MAX_UNROLL = 4096,
     EVAL_MAX_STEPS = 2000000,
-    EVAL_MAX_NESTING = 2000, // expressions and statements within one another, through calls
-    EVAL_MAX_TREE = 10000,   // nodes of a value that the host computes
-    EVAL_MAX_NOTES = 8,      // calls named in notes, the outermost ones
+    EVAL_MAX_NESTING = 2000,  // expressions and statements within one another, through calls
+    EVAL_MAX_SCAN = 32 << 10, // bytes of states that are kept in local memory
+    EVAL_MAX_TREE = 10000,    // nodes of a value that the host computes
+    EVAL_MAX_NOTES = 8,       // calls named in notes, the outermost ones
     EVAL_MAX_RANK = 16
 };
 
@@ -136,6 +137,13 @@ bool eval_block(Eval *e, Node *block, Value *out);
 // eval_reduce.c
 bool eval_reduce(Eval *e, Node *n, Value *out);
 bool eval_fold(Eval *e, Node *n, Value *out);
+bool eval_scan(Eval *e, Node *n, Value *out); // V_SCAN; nothing is computed yet
+// One state of it: computed from the first on, or read where they are kept.
+bool scan_state(Eval *e, Loc loc, Scan *s, Value index, Value *out);
+// Computes all states into local memory, here, and once; left as it was where they are too many or
+// how many is not known. False with diagnostics.
+bool scan_keep(Eval *e, Scan *s);
+bool scan_kept(const Scan *s);
 bool eval_range(Eval *e, Loc loc, Value v, Node **lo, Node **hi); // an extent or a range
 bool eval_binders(Eval *e, Node *const *binder, int n, bool (*body)(Eval *, void *), void *user);
 Node *eval_loop_open(Eval *e, Loc loc, const char *name, Node *lo, Node *hi, Var **var);

@@ -366,6 +366,7 @@ static bool index_expr(Eval *e, Node *n, Value *out)
         return tensor_load(e, n->loc, base.u.tensor, k, index.u.tuple.at, out);
     if (base.kind == V_MEMORY) return memory_load(e, n->loc, base.u.mem, k, index.u.tuple.at, out);
     if (base.kind == V_TUPLE) return eval_tuple_index(e, n->loc, base, index, out);
+    if (base.kind == V_SCAN) return scan_state(e, n->loc, base.u.scan, index, out);
     if (base.kind == V_INT ||
         base.kind == V_EXPR) { // a scalar attribute stands for every element of a list
         *out = base;
@@ -419,7 +420,7 @@ static bool expression(Eval *e, Node *n, Value *out)
     case N_BLOCK: return eval_block(e, n, out);
     case N_ELSE: return otherwise(e, n, out);
     case N_REDUCE: return eval_reduce(e, n, out);
-    case N_FOLD: return eval_fold(e, n, out);
+    case N_FOLD: return n->sub == FOLD_STATES ? eval_scan(e, n, out) : eval_fold(e, n, out);
     case N_MAPFN: return eval_mapping_function(e, n, out);
     case N_RANGE:
     case N_SPAN: return range(e, n, out);

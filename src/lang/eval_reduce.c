@@ -278,3 +278,179 @@ bool eval_fold(Eval *e, Node *n, Value *out)
     *out = f.state;
     return true;
 }
+
+// ---- scans: all states of a fold, the first one included
+
+struct Scan {
+    Node *n;
+    Env *env; // where it was written
+    bool kept;
+    Value memory; // of kept ones: a buffer, or a tuple of them as the state is one
+    Value lo;
+};
+
+bool eval_scan(Eval *e, Node *n, Value *out)
+{
+    Node *names = NREST(n) == 1 ? KID(REST(n)[0], BINDER, names) : NULL;
+    if (names && names->kind == N_TUPLE && NREST(names) == 1) names = REST(names)[0];
+    if (!names || names->kind != N_NAME) return eval_fail(e, n->loc, "a scan runs over one index");
+    *out = (Value){.kind = V_SCAN, .loc = n->loc, .u.scan = NEW(e->arena, Scan)};
+    *out->u.scan = (Scan){.n = n, .env = e->env};
+    return true;
+}
+
+bool scan_kept(const Scan *s)
+{
+    return s->kept;
+}
+
+// Its bounds, as values.
+static bool scan_range(Eval *e, const Scan *s, Node **lo, Node **hi)
+{
+    Value range;
+    Node *b = REST(s->n)[0];
+    return eval_scalar(e, KID(b, BINDER, range), &range) && eval_range(e, b->loc, range, lo, hi);
+}
+
+// Folds from lo to hi in the scan's scope.
+static bool scan_fold(Eval *e, const Scan *s, Value lo, Value hi, Folding *f,
+                      bool (*body)(Eval *, void *), void *user)
+{
+    Node *b = REST(s->n)[0], *names = KID(b, BINDER, names);
+    Value init, range = {.kind = V_RANGE};
+    if (names->kind == N_TUPLE) names = REST(names)[0];
+    range.u.range.lo = arena_copy(e->arena, &lo, sizeof lo);
+    range.u.range.hi = arena_copy(e->arena, &hi, sizeof hi);
+    f->n = s->n;
+    if (f->state.kind == V_NONE && (!eval_scalar(e, KID(s->n, FOLD, init), &init) ||
+                                    !fold_declare(e, s->n->loc, s->n->u.sym, init, &f->state)))
+        return false;
+    Nest nest = {.binder = REST(s->n), .n = 1, .body = body, .user = user};
+    nest.pack = value_none();
+    return nest_axis(e, nest, names->u.sym, range, false);
+}
+
+// Where the state goes, a buffer for each part of it.
+static bool scan_memory(Eval *e, Loc loc, Value state, int64_t count, int64_t *bytes, Value *out)
+{
+    if (state.kind == V_TUPLE) {
+        *out = value_tuple(e->arena, state.u.tuple.n, NULL);
+        for (int i = 0; i < state.u.tuple.n; i++)
+            if (!scan_memory(e, loc, state.u.tuple.at[i], count, bytes, &out->u.tuple.at[i]))
+                return false;
+        return true;
+    }
+    const Var *v = state.u.expr->u.var;
+    Node *extent[] = {node_i64(e->arena, count)};
+    *bytes += dtype_bytes(v->type, count);
+    *out = (Value){.kind = V_MEMORY, .loc = loc};
+    out->u.mem = kernel_buffer(e->kernel, v->name, SPACE_LOCAL, v->type, 1, extent);
+    out->u.mem->loc = loc;
+    return v->lanes == 1 || eval_fail(e, loc, "the state of a scan holds no vectors");
+}
+
+static void scan_alloc(Eval *e, Loc loc, Value memory)
+{
+    if (memory.kind == V_TUPLE) {
+        for (int i = 0; i < memory.u.tuple.n; i++) scan_alloc(e, loc, memory.u.tuple.at[i]);
+        return;
+    }
+    Node *a = node_new(e->arena, N_ALLOC, loc, 1);
+    a->u.buf = memory.u.mem;
+    eval_emit(e, a);
+}
+
+static bool scan_store(Eval *e, Loc loc, Value memory, Value index, Value state)
+{
+    if (memory.kind == V_MEMORY) return memory_store(e, loc, memory.u.mem, 1, &index, state);
+    for (int i = 0; i < memory.u.tuple.n; i++)
+        if (!scan_store(e, loc, memory.u.tuple.at[i], index, state.u.tuple.at[i])) return false;
+    return true;
+}
+
+static bool scan_load(Eval *e, Loc loc, Value memory, Value index, Value *out)
+{
+    if (memory.kind == V_MEMORY) return memory_load(e, loc, memory.u.mem, 1, &index, out);
+    *out = value_tuple(e->arena, memory.u.tuple.n, NULL);
+    for (int i = 0; i < memory.u.tuple.n; i++)
+        if (!scan_load(e, loc, memory.u.tuple.at[i], index, &out->u.tuple.at[i])) return false;
+    return true;
+}
+
+typedef struct Keeping {
+    Folding f;
+    const Scan *s;
+} Keeping;
+
+static bool keep_body(Eval *e, void *user)
+{
+    Keeping *k = user;
+    Node *b = REST(k->s->n)[0], *names = KID(b, BINDER, names);
+    Env *at = env_find(e->env, names->kind == N_TUPLE ? REST(names)[0]->u.sym : names->u.sym);
+    Value step, after;
+    return fold_body(e, &k->f) && eval_binary(e, b->loc, N_SUB, at->value, k->s->lo, &step) &&
+           eval_binary(e, b->loc, N_ADD, step, value_int(1), &after) &&
+           scan_store(e, b->loc, k->s->memory, after, k->f.state);
+}
+
+static bool keep_here(Eval *e, Scan *s)
+{
+    Node *lo, *hi;
+    Value init;
+    Loc loc = s->n->loc;
+    int64_t count, bytes = 0;
+    Keeping k = {.s = s};
+    if (!scan_range(e, s, &lo, &hi)) return false;
+    if (lo->kind != N_INT || hi->kind != N_INT || !sub_i64(hi->u.i, lo->u.i, &count) ||
+        count >= EVAL_MAX_SCAN)
+        return true;
+    count = count < 0 ? 1 : count + 1;
+    if (!eval_scalar(e, KID(s->n, FOLD, init), &init) ||
+        !fold_declare(e, loc, s->n->u.sym, init, &k.f.state) ||
+        !scan_memory(e, loc, k.f.state, count, &bytes, &s->memory))
+        return false;
+    if (bytes > EVAL_MAX_SCAN) return true;
+    s->kept = true;
+    s->lo = value_int(lo->u.i);
+    scan_alloc(e, loc, s->memory);
+    return scan_store(e, loc, s->memory, value_int(0), k.f.state) &&
+           scan_fold(e, s, s->lo, value_int(hi->u.i), &k.f, keep_body, &k);
+}
+
+bool scan_keep(Eval *e, Scan *s)
+{
+    Env *env = e->env;
+    if (s->kept) return true;
+    e->env = s->env;
+    bool ok = keep_here(e, s);
+    e->env = env;
+    return ok;
+}
+
+static bool state_here(Eval *e, Loc loc, const Scan *s, Value count, Value *out)
+{
+    Folding f = {0};
+    Node *from, *to;
+    Value lo, hi;
+    if (!e->out) return eval_fail(e, loc, "a scan can only be computed inside a kernel");
+    if (!scan_range(e, s, &from, &to)) return false;
+    lo = value_expr(from);
+    if (!eval_binary(e, loc, N_ADD, lo, count, &hi) || !scan_fold(e, s, lo, hi, &f, fold_body, &f))
+        return false;
+    *out = f.state;
+    return true;
+}
+
+bool scan_state(Eval *e, Loc loc, Scan *s, Value index, Value *out)
+{
+    if (index.u.tuple.n != 1)
+        return eval_fail(e, loc, "a scan has one axis, the index has %d parts", index.u.tuple.n);
+    Value at = index.u.tuple.at[0];
+    if (s->kept) return scan_load(e, loc, s->memory, at, out);
+    Env *env = e->env;
+    at = eval_pin(e, "k", at);
+    e->env = s->env;
+    bool ok = state_here(e, loc, s, at, out);
+    e->env = env;
+    return ok;
+}

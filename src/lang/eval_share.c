@@ -75,6 +75,14 @@ Stmts *share_home(const Eval *e, int n, const Value *index)
     return s;
 }
 
+static void share_add(Eval *e, const Tensor *t, int n, const Value *index, Value v)
+{
+    Shared s = {.t = t, .n = n, .value = v, .where = e->out, .guard = e->guard_leaves};
+    s.index = NEW_ARRAY(e->arena, Value, n);
+    if (n) memcpy(s.index, index, (size_t)n * sizeof(Value));
+    VEC_PUSH(e->arena, &e->shared, s);
+}
+
 bool share_load(Eval *e, Loc loc, Tensor *t, int n, const Value *index,
                 bool (*compute)(Eval *, Loc, Tensor *, int, const Value *, Value *), Value *out)
 {
@@ -85,16 +93,20 @@ bool share_load(Eval *e, Loc loc, Tensor *t, int n, const Value *index,
     Stmts *saved = e->out;
     bool loop = t->let && has_loop(t->let);
     if (loop) e->out = share_home(e, n, index);
+    bool outside = e->out != saved;
     bool ok = compute(e, loc, t, n, index, out);
+    if (ok && out->kind == V_SCAN) { // kept where a loop reads it
+        ok = !outside || scan_keep(e, out->u.scan);
+        if (ok && scan_kept(out->u.scan)) share_add(e, t, n, index, *out);
+        e->out = saved;
+        return ok;
+    }
     NodeKind kind = ok && out->kind == V_EXPR ? (NodeKind)out->u.expr->kind : N_NONE;
     bool cheap =
         kind == N_LOAD || kind == N_LOAD_ELSE || kind == N_NONE; // sharing these costs more
     if (ok && !cheap && (loop || !e->choosing)) {
-        Shared s = {.t = t, .n = n, .where = e->out, .guard = e->guard_leaves};
-        *out = s.value = eval_pin(e, t->name ? t->name : "v", *out);
-        s.index = NEW_ARRAY(e->arena, Value, n);
-        if (n) memcpy(s.index, index, (size_t)n * sizeof(Value));
-        VEC_PUSH(e->arena, &e->shared, s);
+        *out = eval_pin(e, t->name ? t->name : "v", *out);
+        share_add(e, t, n, index, *out);
     }
     e->out = saved;
     return ok;

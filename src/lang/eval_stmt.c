@@ -35,6 +35,17 @@ static bool leave(Eval *e, Node *n)
     return true;
 }
 
+// The states of a scan are computed once, here. Where nothing changes, in an op's body, they may
+// also be computed anew at each read.
+static bool let_scan(Eval *e, Loc loc, Scan *s)
+{
+    if (e->out && !scan_keep(e, s)) return false;
+    return scan_kept(s) || !e->out || (e->op && e->op->decl->sub == OP_INDEX) ||
+           eval_fail(e, loc,
+                     "a scan that is kept has a known number of states, of at most %d bytes",
+                     EVAL_MAX_SCAN);
+}
+
 static bool let(Eval *e, Node *n)
 {
     Node *p = KID(n, LET, pattern);
@@ -49,6 +60,7 @@ static bool let(Eval *e, Node *n)
     }
     Value v;
     if (!eval_expr(e, KID(n, LET, value), &v) || !eval_small(e, n->loc, v)) return false;
+    if (v.kind == V_SCAN && !let_scan(e, n->loc, v.u.scan)) return false;
     Node *type = KID(n, LET, type), *x;
     Value t;
     if (type && v.kind != V_TUPLE) {

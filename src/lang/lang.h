@@ -12,6 +12,7 @@
 // - An argument without a name after ";" is an ARG whose name is "", so is `...a`: ARG("",
 //   SPREAD(NAME a)). `b?` among arguments is a PARAM with PARAM_OPTIONAL and no children.
 // - `unroll for` has LOOP_UNROLL in sub; flags is the n of `unroll(n)`, 0 without.
+// - `scan` is FOLD with FOLD_STATES in sub.
 // - `mbarrier[s](n)` is TYPE(CALL(NAME mbarrier, n), s); `[static d]` is CALL(NAME static, NAME d).
 // - `s[..a] with t...` in a type is SPREAD(INDEX(s, EXCEPT(a, SPREAD(t)))), as `s[..a with
 //   t...]...` is.

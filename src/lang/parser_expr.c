@@ -204,9 +204,10 @@ static Node *reduction(Parser *p)
     return n;
 }
 
-// fold := "fold" "(" binders ";" NAME "=" expr ")" block_expr
+// fold := ( "fold" | "scan" ) "(" binders ";" NAME "=" expr ")" block_expr
 static Node *fold(Parser *p)
 {
+    bool states = parser_at_word(p, "scan");
     Loc loc = parser_here(p), open;
     Nodes list = {0};
     parser_advance(p);
@@ -220,9 +221,10 @@ static Node *fold(Parser *p)
     parser_expect_closing(p, T_RPAREN, open);
     Node *body = parse_block_expr(p);
     if (!KID(body, BLOCK, value))
-        parser_complain(p, body->loc,
-                        "the body of 'fold' has no value; it ends with the next state");
+        parser_complain(p, body->loc, "the body of '%s' has no value; it ends with the next state",
+                        states ? "scan" : "fold");
     Node *n = parser_make_rest(p, N_FOLD, loc, 2, (Node *[]){init, body}, &list);
+    n->sub = states ? FOLD_STATES : FOLD_LAST;
     n->u.sym = state;
     return n;
 }
@@ -375,7 +377,8 @@ static Node *named(Parser *p)
 {
     const char *text = p->source->text + p->tok.at;
     if (is_reduction(text, p->tok.size) && binders_follow(p)) return reduction(p);
-    if (parser_at_word(p, "fold") && binders_follow(p)) return fold(p);
+    bool folds = parser_at_word(p, "fold") || parser_at_word(p, "scan");
+    if (folds && binders_follow(p)) return fold(p);
     return parser_name_node(p, "a name");
 }
 

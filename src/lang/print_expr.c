@@ -248,7 +248,7 @@ static void reduction(Printer *p, const Node *n)
 
 static void fold(Printer *p, const Node *n)
 {
-    print_text(p, "fold(");
+    print_text(p, n->sub == FOLD_STATES ? "scan(" : "fold(");
     binders(p, n);
     buf_printf(p->out, "; %s = ", n->u.sym);
     print_expr(p, n->kid[KID_FOLD_init], PREC_ANY);

@@ -108,6 +108,7 @@ const char *value_kind_name(ValueKind k)
         [V_MEMORY] = "a buffer",
         [V_EXPR] = "a value known only when the kernel runs",
         [V_RING] = "a ring",
+        [V_SCAN] = "a scan",
         [V_RANGE] = "a range",
         [V_FUNCTION] = "a function",
     };

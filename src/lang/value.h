@@ -22,11 +22,13 @@ typedef enum ValueKind {
     V_EXPR,     // typed kernel IR
     V_RING,     // an index that walks 0 .. n-1 and a phase that flips on wrap
     V_RANGE,    // lo .. hi, or lo :+ len
+    V_SCAN,     // the states of a scan
     V_FUNCTION, // a fn declaration, a builtin, or a dtype-like constructor, by name
 } ValueKind;
 
 typedef struct Value Value;
 typedef struct Tensor Tensor;
+typedef struct Scan Scan; // eval_reduce.c
 
 struct Value {
     ValueKind kind;
@@ -52,6 +54,7 @@ struct Value {
         } tasks;
         const Layout *layout;
         Tensor *tensor;
+        Scan *scan;
         Buffer *mem;
         Node *expr;
         struct {
