@@ -118,7 +118,7 @@ void emit_intrinsic(Emit *e, const Node *node)
         emit_asm(e, n);
     } else if (id == INTR_BARRIER || id == INTR_BARRIER_ID) {
         buf_puts(e->out, "(void)0"); // a block has one thread
-    } else if (strchr(n->u.intr->flags, 'P')) {
+    } else if (strchr(n->u.intr->flags, 'P') && n->u.intr->c[0]) {
         emit_pure_intrinsic(e, n);
     } else if (n->u.intr->c[0] && n->u.intr->c[0] != '@') {
         emit_text(e, n, n->u.intr->c);

@@ -81,9 +81,13 @@ static void emit_set(Emit *e, const Node *n)
     buf_puts(e->out, ";\n");
 }
 
+// As memory holds it. What rounds an f32 to the type has nothing to add to that.
 static void encoded(Emit *e, DType t, const Node *value)
 {
     if (emit_is_half(t)) {
+        bool rounds = value->kind == N_CAST && value->type == t && value->lanes == 1 &&
+                      value->kid[0]->type == DT_F32;
+        if (rounds) value = value->kid[0];
         buf_printf(e->out, "%s(", emit_helper(e, "store", t, 1));
         emit_scalar(e, value);
         buf_putc(e->out, ')');

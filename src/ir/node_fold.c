@@ -110,7 +110,11 @@ static Node *fold_multiplicative(Arena *a, const Node *n, Node *x, Node *y)
     } else if (n->kind == N_MOD && one_y && node_pure(x)) {
         return constant_like(a, n, 0);
     }
-    return zero_x && node_pure(y) ? constant_like(a, n, 0) : NULL;
+    if (zero_x && node_pure(y)) return constant_like(a, n, 0);
+    int64_t lo, hi;
+    bool one_value = n->kind == N_DIV && y->kind == N_INT && y->u.i > 0 && x->lanes == 1 &&
+                     node_bounds(n, &lo, &hi) && lo == hi;
+    return one_value && node_pure(x) ? constant_like(a, n, lo) : NULL;
 }
 
 static Node *fold_bits(Arena *a, const Node *n, Node *x, Node *y)

@@ -323,6 +323,10 @@ bool scalar_intrinsic(IntrinsicId id, const Scalar *x, Scalar *out)
     case INTR_TRUNC: r = trunc(a); break;
     case INTR_RINT: r = rint(a); break;
     case INTR_ABS: r = fabs(a); break;
+    case INTR_EXP2_NEAR:
+        if (type != DT_F32) return false;
+        r = a < -126 ? 0 : (double)exp2f((float)a);
+        break;
     case INTR_COPYSIGN:
         if (x[1].type != type) return false;
         r = copysign(a, x[1].v.f);
