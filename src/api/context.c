@@ -76,6 +76,12 @@ static heald_status take_options(heald_context *c, const heald_context_options *
     mine->target = copy_text(&c->arena, mine->target);
     mine->cache_dir = copy_text(&c->arena, mine->cache_dir);
     mine->library_path = copy_text(&c->arena, mine->library_path);
+    mine->precision = copy_text(&c->arena, mine->precision);
+    if (mine->precision && !precision_from_name(mine->precision, &c->precision)) {
+        return error_set(&c->error, HEALD_INVALID_ARGUMENT,
+                         "unknown precision '%s'; f32, tf32x3, tf32, bf16 and f16 are known",
+                         mine->precision);
+    }
     if (mine->threads < 0 || (mine->parallel_for && mine->threads == 0)) {
         return error_set(&c->error, HEALD_INVALID_ARGUMENT, "%d threads are not possible",
                          mine->threads);
@@ -150,6 +156,7 @@ static heald_status create_body(heald_context *c, Arena *scratch, void *user)
     }
     heald_status s = take_options(c, creation->options);
     if (!s) s = choose_target(c);
+    c->target.tf32 = c->precision == PRECISION_TF32;
     if (s) return s;
     c->names = interner_new(&c->arena);
     library_init(&c->library, &c->arena, c->names, &c->sources);

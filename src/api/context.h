@@ -5,6 +5,7 @@
 #define HEALD_API_CONTEXT_H
 
 #include "codegen/build.h"
+#include "graph/precision.h"
 #include "heald.h"
 #include "lang/instantiate.h"
 #include "ops/ops.h"
@@ -23,6 +24,7 @@ struct heald_context {
     Target target;
     Target host;    // where constants are folded: this machine's processor
     bool interpret; // no compiler: the interpreter runs kernels
+    Precision precision;
     Toolchain toolchain;
     const CudaToolchain *cuda; // NULL until it is found
     Cache *cache;

@@ -270,6 +270,7 @@ static heald_status specialise(heald_model *m, ModelInstance *in, heald_tensor *
     }
     Specialisation s = {.dims = dims, .rank = rank, .data = in->fixed, .wanted = wanted};
     s.dynamic = in->open;
+    s.precision = c->precision;
     for (bool more = true; more && !status;) {
         more = false;
         memset(wanted, 0, (size_t)n * sizeof *wanted);

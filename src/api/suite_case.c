@@ -79,6 +79,7 @@ static Graph *specialise(Case *c)
         rank[i] = c->given[i]->rank;
     }
     Specialisation s = {.dims = dims, .rank = rank, .data = data, .wanted = wanted};
+    s.precision = c->context->precision;
     Buf note;
     buf_init(&note, c->arena);
     for (;;) {

@@ -111,13 +111,8 @@ heald_context *cli_context(Cli *c)
 {
     if (c->context) return c->context;
     int64_t threads, space;
-    const char *precision = cli_text(c, OPT_PRECISION);
     if (!cli_int(c, OPT_THREADS, 0, 4096, &threads) ||
         !cli_int(c, OPT_SEARCH_SPACE, 0, 2, &space)) {
-        return NULL;
-    }
-    if (strcmp(precision, "f32")) {
-        cli_error(c, "--precision %s: this version computes in f32 only", precision);
         return NULL;
     }
     heald_context_options o =
@@ -125,7 +120,7 @@ heald_context *cli_context(Cli *c)
                               .search_space = (int)space, .cache_dir = cli_text(c, OPT_CACHE_DIR),
                               .debug = cli_has(c, OPT_DEBUG),
                               .library_path = cli_text(c, OPT_PATH), .progress = show_progress,
-                              .user = c);
+                              .user = c, .precision = cli_text(c, OPT_PRECISION));
     if (heald_context_create(HEALD_VERSION, &o, &c->context) == HEALD_OK) return c->context;
     if (c->context) cli_context_error(c);
     else cli_error(c, "out of memory");

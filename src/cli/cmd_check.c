@@ -15,10 +15,17 @@ typedef struct Limits {
     double rtol, atol; // atol NAN: relative to the largest wanted magnitude
 } Limits;
 
+// A precision below f32 has a tolerance of its own, which no data.json tightens.
 static bool find_limits(Cli *c, const char *folder, Limits *out)
 {
     *out = (Limits){1e-3, NAN};
     test_data_tolerance(&c->arena, folder, &out->rtol, &out->atol);
+    const PrecisionInfo *p = &precisions[c->context->precision];
+    if (p->tolerance > 0) {
+        *out = (Limits){fmax(p->tolerance, out->rtol), NAN};
+        printf("precision %s: rtol %.3g, atol %.3g times the largest wanted magnitude\n", p->name,
+               out->rtol, p->tolerance);
+    }
     return (!cli_has(c, OPT_RTOL) || cli_double(c, OPT_RTOL, &out->rtol)) &&
            (!cli_has(c, OPT_ATOL) || cli_double(c, OPT_ATOL, &out->atol));
 }
@@ -43,7 +50,10 @@ static bool check_output(ModelJob *j, int i, const HostTensor *want, const Limit
         return false;
     }
     Tolerance t = {.rtol = limits->rtol, .atol = limits->atol};
-    if (isnan(t.atol)) t.atol = 1e-5 * largest_magnitude(want->dtype, want->data, got->nelem);
+    double loose = precisions[c->context->precision].tolerance;
+    if (isnan(t.atol)) {
+        t.atol = fmax(1e-5, loose) * largest_magnitude(want->dtype, want->data, got->nelem);
+    }
     if (!dtype_is_float(want->dtype)) t = (Tolerance){0};
     Difference d = compare_close(got->dtype, got->data, want->dtype, want->data, got->nelem, &t);
     printf("    %s %s: %s, largest error %.3g, relative %.3g\n", name, tensor_text(&c->arena, got),
@@ -98,6 +108,7 @@ static int check_set(ModelJob *j, const char *dir, const Limits *limits)
     progress_clear(c);
     if (s) return cli_context_error(c);
     printf("%s\n", dir);
+    model_warn_precision(j);
     bool good = true;
     for (int i = 0; i < data.noutput; i++)
         good = check_output(j, i, &data.output[i], limits) && good;

@@ -87,9 +87,9 @@ static int inspect(Cli *c, ModelJob *j)
         kept += kept_bytes(p);
         moved += bytes_of(&p->inputs) + bytes_of(&p->outputs);
     }
-    printf("%d nodes in %d groups, %d kernels; memory moved %s, kept from it %s\n",
-           m->graph->nodes.n, m->groups.n, m->kernels.n, size_text(&c->arena, moved),
-           size_text(&c->arena, kept));
+    printf("%s; %d nodes in %d groups, %d kernels; memory moved %s, kept from it %s\n",
+           model_precision_text(j), m->graph->nodes.n, m->groups.n, m->kernels.n,
+           size_text(&c->arena, moved), size_text(&c->arena, kept));
     return EXIT_DONE;
 }
 

@@ -59,6 +59,7 @@ static int print_results(ModelJob *j)
 {
     Cli *c = j->cli;
     const char *dir = cli_text(c, OPT_OUTPUT_DIR);
+    model_warn_precision(j);
     const char *why = dir ? dir_make(&c->arena, dir) : NULL;
     if (why) return cli_error(c, "%s", why);
     for (int i = 0; i < j->ninput; i++)
@@ -99,8 +100,8 @@ static int run_all(ModelJob *j, int64_t n)
     int status = print_results(j);
     const CompiledModel *m = model_current(j->model)->compiled;
     if (status || cli_has(c, OPT_QUIET)) return status;
-    printf("kernels %d, of these from the cache %d; ready in %.2f s; ", m->kernels.n, m->ncached,
-           compile_s);
+    printf("%s; kernels %d, of these from the cache %d; ready in %.2f s; ", model_precision_text(j),
+           m->kernels.n, m->ncached, compile_s);
     if (n == 1) printf("ran in %.3f ms\n", (double)ns[0] * 1e-6);
     else printf("median of %lld runs %.3f ms\n", (long long)n, (double)ns[n / 2] * 1e-6);
     return EXIT_DONE;

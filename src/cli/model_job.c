@@ -7,6 +7,7 @@
 #include "judge/script.h"
 #include "runtime/tensor.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -198,4 +199,48 @@ int model_take_inputs(ModelJob *j)
     for (int i = 0; i < j->ninput; i++)
         if (!j->input[i] && take_random(j, i, &o, names, &r)) return EXIT_ERROR;
     return EXIT_DONE;
+}
+
+// ---- precision
+
+const char *model_precision_text(ModelJob *j)
+{
+    const Graph *g = model_current(j->model)->compiled->graph;
+    const char *name = precisions[g->precision].name;
+    if (precisions[g->precision].type == DT_F32)
+        return arena_printf(&j->cli->arena, "precision %s", name);
+    return arena_printf(&j->cli->arena, "precision %s in %d of %d nodes", name, g->nnarrow,
+                        g->nnarrow + g->nwide);
+}
+
+static int64_t count_not_finite(const heald_tensor *t)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; dtype_is_float(t->dtype) && i < t->nelem; i++)
+        n +=
+            !isfinite(dtype_load_f64(t->dtype, (char *)t->data + (size_t)i * dtype_size(t->dtype)));
+    return n;
+}
+
+void model_warn_precision(ModelJob *j)
+{
+    Cli *c = j->cli;
+    const Graph *g = model_current(j->model)->compiled->graph;
+    const char *name = precisions[g->precision].name;
+    if (precisions[g->precision].type == DT_F32) return;
+    if (g->beyond) {
+        cli_warning(c,
+                    "%lld elements of constants are beyond the range of %s and were taken as "
+                    "its largest number, the first in '%s'",
+                    (long long)g->beyond, name, cli_printable(c, g->beyond_name));
+    }
+    for (int i = 0; i < j->noutput; i++) {
+        int64_t n = count_not_finite(j->output[i]);
+        if (!n) continue;
+        cli_warning(c, "output '%s' has %lld elements that are not finite; %s",
+                    cli_printable(c, heald_model_output(j->model, i)->name), (long long)n,
+                    g->precision == PRECISION_F16
+                        ? "f16 ends at 65504: --precision bf16 has the range of f32"
+                        : "--precision f32 tells whether that is for want of range");
+    }
 }

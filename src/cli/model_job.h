@@ -26,6 +26,11 @@ void model_close(ModelJob *j);
 // Inputs from --input, the others random. Exit status.
 int model_take_inputs(ModelJob *j);
 
+// Warns of what the narrow type of the model that has been run had no room for.
+void model_warn_precision(ModelJob *j);
+// "precision f16 in 12 of 14 nodes"; "precision f32"
+const char *model_precision_text(ModelJob *j);
+
 // "f32[1, 3]"
 const char *tensor_text(Arena *a, const heald_tensor *t);
 

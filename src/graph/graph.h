@@ -4,6 +4,7 @@
 #ifndef HEALD_GRAPH_GRAPH_H
 #define HEALD_GRAPH_GRAPH_H
 
+#include "graph/precision.h"
 #include "lang/instantiate.h"
 #include "ops/ops.h"
 
@@ -93,6 +94,12 @@ typedef struct Graph {
     GraphValues inputs, outputs;
     VEC(GraphDim) dims; // after specialisation: what is open
     VEC(GraphRequirement) requirements;
+    // After specialisation: what f32 is computed in; nodes that compute in the narrow type, and in
+    // f32 for its readers' sake; elements of constants that the narrow type has no room for.
+    Precision precision;
+    int nnarrow, nwide;
+    int64_t beyond;
+    const char *beyond_name; // the first such constant
 } Graph;
 
 // Making a graph. Names are copied.
@@ -132,6 +139,7 @@ typedef struct Specialisation {
     int64_t fold_limit;      // elements of a folded result; 0: 4 Mi
     // Dimensions that the model leaves open stay open; `dims` has values at hand, at least 1.
     bool dynamic;
+    Precision precision;
     bool *wanted; // or NULL. After a failure: set for the inputs whose elements would have
                   // to be known
 } Specialisation;

@@ -44,6 +44,9 @@ bool node_literal(const Node *n, double *out); // a number, perhaps with a sign
 // Applies the library's rules to a fixed point. False with diagnostics that name the rule.
 bool graph_rewrite(Graph *g, const Target *t, int64_t fold_limit, Diag *d);
 
+// precision.c: f32 values of a specialised graph become narrow where the precision says so.
+void graph_narrow(Graph *g, Precision precision, const Target *t);
+
 // fold.c: the node's outputs become constants. False, and no diagnostic, if they cannot.
 bool node_fold_constant(Graph *g, GraphNode *n, const Target *t, int64_t limit);
 

@@ -473,7 +473,9 @@ static bool specialise(Specialiser *s, const Specialisation *how)
         graph_output(s->to, s->map[s->from->outputs.at[i]->id]);
     graph_remove_dead(s->to, s->scratch);
     if (s->dynamic) specialise_sizes(s->to);
-    return graph_rewrite(s->to, s->target, s->fold_limit, s->diag);
+    if (!graph_rewrite(s->to, s->target, s->fold_limit, s->diag)) return false;
+    graph_narrow(s->to, how->precision, s->target);
+    return true;
 }
 
 // Marks the inputs that v is computed from.

@@ -161,6 +161,7 @@ static bool device_field(Eval *e, Loc loc, Sym f, Value *out)
         {"shared_bytes", t->shared_bytes}, {"vector_bytes", t->vector_bytes},
         {"registers", t->nregister},       {"l1_bytes", t->l1_bytes},
         {"l2_bytes", t->l2_bytes},         {"l3_bytes", t->l3_bytes},
+        {"tf32", t->tf32},
     };
     if (strcmp(f, "lanes") == 0) {
         *out = (Value){.kind = V_FUNCTION, .u.str = eval_sym(e, "device_lanes")};

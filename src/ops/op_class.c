@@ -285,6 +285,7 @@ void op_classify(Arena *a, const Node *decl, OpInfo *info)
     info->access = NEW_ARRAY(a, OpAccess, info->nparam);
     info->windows = NEW_ARRAY(a, bool, info->nparam);
     info->view = has_clause(decl, "class", "view");
+    info->wide = has_clause(decl, "class", "wide");
     info->bijective = info->view || has_clause(decl, "bijective", NULL);
     if (decl->sub == OP_SERIAL) {
         info->class = OPCLASS_SERIAL;

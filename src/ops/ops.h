@@ -32,6 +32,7 @@ typedef struct OpInfo {
     const Node *decl;
     OpClass class;
     bool view;      // `class view`: the result is the first parameter's memory with another shape
+    bool wide;      // `class wide`: where f32 is to be narrower, it stays f32 here
     bool bijective; // each element of the first parameter is read once
     bool collapses; // axes mean nothing to it: only i... and ~i... are used
     bool moves;     // elements are moved, not changed

@@ -67,8 +67,9 @@ try "--target by name" 2 ops --target loom
 err "an unknown target is named" "'loom'"
 try "--threads wants a number" 2 ops --threads many
 err "--threads names the value" '--threads many'
-try "--precision f16" 2 ops --precision f16
-err "--precision names the value" '--precision f16'
+try "--precision f16" 0 ops --precision f16
+try "an unknown --precision" 2 ops --precision f8
+err "--precision names those known" "'f8'; f32, tf32x3"
 try "--search-space 1" 2 ops --search-space 1
 err "--search-space is told not to be there" 'search space 1'
 HEALD_TARGET=loom try "the environment is read" 2 ops
