@@ -96,12 +96,20 @@ static bool fill_stages(Arena *a, const Kernel *k, RuntimeKernel *r, Diag *d)
     return true;
 }
 
+static int count_outputs(const Kernel *k)
+{
+    int n = 0;
+    for (int i = 0; i < k->params.n; i++) n += k->params.at[i]->output;
+    return n;
+}
+
 // Everything of a RuntimeKernel but entry points, scratch and workspaces.
 static bool fill_kernel(Arena *a, const Kernel *k, RuntimeKernel *r, Diag *d)
 {
     *r = (RuntimeKernel){.name = arena_strdup(a, k->name),
                          .ndim = k->dims.n,
                          .nparam = k->params.n,
+                         .noutput = count_outputs(k),
                          .nstage = k->stages.n,
                          .nrequirement = k->requirements.n};
     RuntimeRequirement *req = NEW_ARRAY(a, RuntimeRequirement, r->nrequirement);

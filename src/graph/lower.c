@@ -146,13 +146,14 @@ static const GraphValue *view_root(const GraphValue *v)
     return v;
 }
 
-// Alignment of a value's memory on a GPU, as far as it is known: ours, but not the caller's.
+// Alignment of a value's memory on a GPU: ours, or what is sure of the caller's.
 static int64_t known_align(const Lower *l, const GraphValue *v)
 {
     const GraphValue *root = view_root(v);
-    if (l->target->kind != TARGET_CUDA || (!root->producer && !root->data)) return 0;
+    if (l->target->kind != TARGET_CUDA) return 0;
+    if (!root->producer && !root->data) return DEVICE_CALLER_ALIGN;
     for (int i = 0; i < l->g->outputs.n; i++)
-        if (view_root(l->g->outputs.at[i]) == root) return 0;
+        if (view_root(l->g->outputs.at[i]) == root) return DEVICE_CALLER_ALIGN;
     return MEMORY_ALIGN;
 }
 

@@ -165,12 +165,18 @@ static void cuda_close(Device *d)
     memory_free(c);
 }
 
+static bool switched(const char *variable, bool otherwise)
+{
+    const char *text = getenv(variable);
+    return text && *text ? strcmp(text, "0") != 0 : otherwise;
+}
+
 static heald_status cuda_open(const DeviceOptions *o, Device **out, Error *e)
 {
     Cuda *c = memory_alloc_zeroed(sizeof *c);
     if (!c) return error_no_memory(e, sizeof *c, "a device");
-    const char *sync = getenv("HEALD_CUDA_SYNC");
-    c->synchronous = sync && *sync && strcmp(sync, "0");
+    c->synchronous = switched("HEALD_CUDA_SYNC", false);
+    c->head.graphs = !c->synchronous && switched("HEALD_CUDA_GRAPH", true);
     c->stream = o->stream;
     heald_status s = cuda_driver_open(&c->driver, e);
     if (!s) s = choose(c, o->ordinal, e);
@@ -229,6 +235,7 @@ static heald_status cuda_copy(Device *d, CopyKind kind, void *to, const void *fr
     const CudaDriver *v = &c->driver;
     heald_status s = cuda_enter(c, e);
     if (s || bytes == 0) return s;
+    if (c->record.graph) return cuda_record_copy(c, to, from, bytes, e);
     CudaResult r;
     if (kind == COPY_HOST_TO_DEVICE)
         r = v->copy_to_device((CudaPointer)(uintptr_t)to, from, (size_t)bytes, c->stream);
@@ -297,10 +304,12 @@ const DeviceOps device_cuda = {
     .find_entry = cuda_find_entry,
     .synchronise = cuda_synchronise,
     .set_stream = cuda_set_stream,
-    .begin_capture = cuda_begin_capture,
-    .end_capture = cuda_end_capture,
-    .replay = cuda_replay,
-    .drop_graph = cuda_drop_graph,
+    .graph_begin = cuda_graph_begin,
+    .graph_after = cuda_graph_after,
+    .graph_change = cuda_graph_change,
+    .graph_end = cuda_graph_end,
+    .graph_run = cuda_graph_run,
+    .graph_drop = cuda_graph_drop,
     .time_begin = cuda_time_begin,
     .time_end = cuda_time_end,
 };

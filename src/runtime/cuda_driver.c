@@ -12,8 +12,10 @@ enum { OLDEST_DRIVER = 11040 }; // CUDA 11.4: the first with all of cuda_driver.
 static const struct Symbol {
     const char *name;
     size_t offset;
+    bool needed;
 } symbols[] = {
-#define CU(field, symbol, parameters) {symbol, offsetof(CudaDriver, field)},
+#define CU(field, symbol, parameters) {symbol, offsetof(CudaDriver, field), true},
+#define CU_NEW(field, symbol, parameters) {symbol, offsetof(CudaDriver, field), false},
 #include "runtime/cuda_driver.def"
 #undef CU
 };
@@ -23,7 +25,7 @@ static heald_status find_symbols(CudaDriver *d, Error *e)
     for (size_t i = 0; i < COUNT(symbols); i++) {
         void **field = (void **)((char *)d + symbols[i].offset);
         *field = dlsym(d->library, symbols[i].name);
-        if (!*field)
+        if (!*field && symbols[i].needed)
             return error_set(
                 e, HEALD_DEVICE,
                 "the NVIDIA driver is too old: it lacks %s; one for CUDA 11.4 or newer "

@@ -15,6 +15,46 @@ typedef struct CudaModule CudaModule;
 typedef struct CudaFunction CudaFunction;
 typedef struct CudaGraph CudaGraph;
 typedef struct CudaGraphExec CudaGraphExec;
+typedef struct CudaNode CudaNode;
+
+typedef struct CudaKernelNode { // CUDA_KERNEL_NODE_PARAMS_v1
+    CudaFunction *f;
+    unsigned grid[3], block[3], shared;
+    void **params, **extra;
+} CudaKernelNode;
+
+typedef struct CudaCopyEnd {
+    size_t x, y, z, level;
+    unsigned memory_type;
+    void *host;
+    CudaPointer device;
+    void *array, *reserved;
+    size_t pitch, height;
+} CudaCopyEnd;
+typedef struct CudaCopyNode { // CUDA_MEMCPY3D_v2
+    CudaCopyEnd from, to;
+    size_t width_bytes, height, depth;
+} CudaCopyNode;
+
+typedef union CudaAttributeValue { // CUlaunchAttributeValue
+    char pad[64];
+    int number;
+} CudaAttributeValue;
+typedef struct CudaAttribute { // CUlaunchAttribute
+    int id;
+    char pad[4];
+    CudaAttributeValue value;
+} CudaAttribute;
+typedef struct CudaLaunch { // CUlaunchConfig
+    unsigned grid[3], block[3], shared;
+    CudaStream *stream;
+    CudaAttribute *attribute;
+    unsigned nattribute;
+} CudaLaunch;
+
+typedef struct CudaEdge { // CUgraphEdgeData
+    unsigned char from_port, to_port, type, reserved[5];
+} CudaEdge;
 
 // Numbers of cuda.h.
 enum {
@@ -33,6 +73,8 @@ enum {
     CUDA_LAUNCH_FAILED = 719,
     CUDA_COOPERATIVE_TOO_LARGE = 720
 };
+enum { CUDA_MEMORY_DEVICE = 2 };                                    // of CUmemorytype
+enum { CUDA_ATTRIBUTE_COOPERATIVE = 2, CUDA_ATTRIBUTE_SERIAL = 6 }; // of CUlaunchAttributeID
 
 typedef struct CudaDriver {
     void *library;
@@ -56,6 +98,14 @@ typedef struct CudaBlock { // of memory, from the driver
 
 enum { CUDA_MAX_CHECKED = 1024 };
 
+// Where launches and copies go while a graph is recorded.
+typedef struct CudaRecord {
+    DeviceGraph *graph; // NULL: to the stream
+    int node;           // the next one
+    const int *after;   // of the next node: what it waits for; nafter < 0: the node before it
+    int nafter;
+} CudaRecord;
+
 typedef struct Cuda {
     Device head;
     CudaDriver driver;
@@ -75,9 +125,9 @@ typedef struct Cuda {
     CudaPointer failed_on_device;
     const RuntimeKernel *checked[CUDA_MAX_CHECKED];
     bool synchronous; // wait after each launch, so that a fault is laid at the right door
-    bool capturing;
-    bool lost;    // nothing works any more, and
-    Error reason; // why
+    bool lost;        // nothing works any more, and
+    Error reason;     // why
+    CudaRecord record;
 } Cuda;
 
 // Makes the context the thread's. HEALD_DEVICE when it is lost.
@@ -97,10 +147,20 @@ heald_status cuda_launch(Device *d, const RuntimeKernel *k, int stage, const int
                          void *const *buffers, const int64_t *dims, Error *e);
 heald_status cuda_failed_checks(Cuda *c, Error *e);
 
-heald_status cuda_begin_capture(Device *d, Error *e);
-heald_status cuda_end_capture(Device *d, DeviceGraph **out, Error *e);
-heald_status cuda_replay(Device *d, DeviceGraph *g, Error *e);
-void cuda_drop_graph(Device *d, DeviceGraph *g);
+// Says for a later fault which kernels have run.
+void cuda_note_launches(Cuda *c, const RuntimeKernel *first, const RuntimeKernel *last, int64_t n);
+
+// What is launched or copied while a graph is recorded, as its next node.
+heald_status cuda_record_kernel(Cuda *c, const RuntimeKernel *k, const RuntimeStage *st,
+                                const CudaKernelNode *node, Error *e);
+heald_status cuda_record_copy(Cuda *c, void *to, const void *from, int64_t bytes, Error *e);
+
+heald_status cuda_graph_begin(Device *d, DeviceGraph **g, Error *e);
+void cuda_graph_after(Device *d, const int *node, int n);
+heald_status cuda_graph_change(Device *d, DeviceGraph *g, int node, Error *e);
+heald_status cuda_graph_end(Device *d, DeviceGraph *g, int *nnode, Error *e);
+heald_status cuda_graph_run(Device *d, DeviceGraph *g, Error *e);
+void cuda_graph_drop(Device *d, DeviceGraph *g);
 heald_status cuda_time_begin(Device *d, Error *e);
 heald_status cuda_time_end(Device *d, int64_t *ns, Error *e);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launching kernels on a GPU, recording launches to replay them, and timing.
+// Launching kernels on a GPU, and timing.
 #include "runtime/cuda_driver.h"
 
 #include "base/util.h"
@@ -7,7 +7,7 @@
 
 #include <inttypes.h>
 
-enum { MAX_ARGUMENTS = 256, MAX_GRID_X = INT32_MAX, MAX_GRID_YZ = 65535, CAPTURE_RELAXED = 2 };
+enum { MAX_ARGUMENTS = 256, MAX_GRID_X = INT32_MAX, MAX_GRID_YZ = 65535 };
 
 // ---- checks
 
@@ -59,85 +59,76 @@ static heald_status fit_grid(const RuntimeKernel *k, const RuntimeStage *st, con
     return HEALD_OK;
 }
 
+void cuda_note_launches(Cuda *c, const RuntimeKernel *first, const RuntimeKernel *last, int64_t n)
+{
+    if (c->nlaunch == 0) c->first = first;
+    if (n) c->last = last;
+    c->nlaunch += n;
+}
+
+// The arguments of a launch: pointers, dimensions, and where a failed check is told.
+static heald_status find_arguments(Cuda *c, const RuntimeKernel *k, void *const *buffers,
+                                   const int64_t *dims, CudaPointer *failed, void **arg, Error *e)
+{
+    int n = 0, nbuffer = k->nparam + k->nworkspace;
+    if (nbuffer + k->ndim + 1 > MAX_ARGUMENTS)
+        return error_set(e, HEALD_UNSUPPORTED, "kernel %s has more than %d arguments", k->name,
+                         MAX_ARGUMENTS - 1);
+    for (int i = 0; i < nbuffer; i++) arg[n++] = (void *)&buffers[i];
+    for (int i = 0; i < k->ndim; i++) arg[n++] = (void *)&dims[i];
+    *failed = c->failed_on_device;
+    if (k->ncheck) {
+        *failed += (CudaPointer)check_slot(c, k) * sizeof(uint32_t);
+        arg[n++] = failed;
+    }
+    return HEALD_OK;
+}
+
+// Into the stream. A kernel that waits by itself for what it depends on may start before that ends.
+static CudaResult start(Cuda *c, const RuntimeStage *st, const CudaKernelNode *n)
+{
+    const CudaDriver *v = &c->driver;
+    if (st->cooperative)
+        return v->launch_cooperative(n->f, n->grid[0], n->grid[1], n->grid[2], n->block[0], 1, 1,
+                                     n->shared, c->stream, n->params);
+    if (!st->overlaps || !v->launch_with)
+        return v->launch(n->f, n->grid[0], n->grid[1], n->grid[2], n->block[0], 1, 1, n->shared,
+                         c->stream, n->params, NULL);
+    CudaAttribute serial = {.id = CUDA_ATTRIBUTE_SERIAL, .value.number = 1};
+    CudaLaunch l = {.grid = {n->grid[0], n->grid[1], n->grid[2]},
+                    .block = {n->block[0], 1, 1},
+                    .shared = n->shared,
+                    .stream = c->stream,
+                    .attribute = &serial,
+                    .nattribute = 1};
+    return v->launch_with(&l, n->f, n->params, NULL);
+}
+
 heald_status cuda_launch(Device *d, const RuntimeKernel *k, int stage, const int64_t *grid,
                          void *const *buffers, const int64_t *dims, Error *e)
 {
     Cuda *c = (Cuda *)d;
     const RuntimeStage *st = &k->stage[stage];
-    CudaFunction *f = (CudaFunction *)st->entry.handle;
     void *arg[MAX_ARGUMENTS];
-    unsigned g[3];
-    int n = 0, nbuffer = k->nparam + k->nworkspace;
+    CudaPointer failed;
+    CudaKernelNode n = {.f = (CudaFunction *)st->entry.handle,
+                        .block = {(unsigned)st->nthread, 1, 1},
+                        .shared = (unsigned)st->shared_bytes,
+                        .params = arg};
     heald_status s = cuda_enter(c, e);
-    if (!s && nbuffer + k->ndim + 1 > MAX_ARGUMENTS)
-        s = error_set(e, HEALD_UNSUPPORTED, "kernel %s has more than %d arguments", k->name,
-                      MAX_ARGUMENTS - 1);
-    if (!s) s = fit_grid(k, st, grid, g, e);
+    if (!s) s = find_arguments(c, k, buffers, dims, &failed, arg, e);
+    if (!s) s = fit_grid(k, st, grid, n.grid, e);
     if (s) return s;
-    for (int i = 0; i < nbuffer; i++) arg[n++] = (void *)&buffers[i];
-    for (int i = 0; i < k->ndim; i++) arg[n++] = (void *)&dims[i];
-    CudaPointer failed = 0;
-    if (k->ncheck) {
-        failed = c->failed_on_device + (CudaPointer)check_slot(c, k) * sizeof(uint32_t);
-        arg[n++] = &failed;
-    }
-    unsigned threads = (unsigned)st->nthread, shared = (unsigned)st->shared_bytes;
-    CudaResult r = st->cooperative ? c->driver.launch_cooperative(f, g[0], g[1], g[2], threads, 1,
-                                                                  1, shared, c->stream, arg)
-                                   : c->driver.launch(f, g[0], g[1], g[2], threads, 1, 1, shared,
-                                                      c->stream, arg, NULL);
+    if (c->record.graph) return cuda_record_kernel(c, k, st, &n, e);
+    CudaResult r = start(c, st, &n);
     if (r == CUDA_COOPERATIVE_TOO_LARGE)
         return error_set(e, HEALD_UNSUPPORTED,
                          "kernel %s, stage %s: %u blocks cannot all run at the same time on %s",
-                         k->name, st->name, g[0] * g[1] * g[2], c->info.name);
+                         k->name, st->name, n.grid[0] * n.grid[1] * n.grid[2], c->info.name);
     s = cuda_result(c, r, e, "kernel %s, stage %s", k->name, st->name);
     if (s) return s;
-    if (c->nlaunch++ == 0) c->first = k;
-    c->last = k;
-    return c->synchronous && !c->capturing ? cuda_wait(c, e) : HEALD_OK;
-}
-
-// ---- recording
-
-heald_status cuda_begin_capture(Device *d, Error *e)
-{
-    Cuda *c = (Cuda *)d;
-    heald_status s = cuda_enter(c, e);
-    if (!s)
-        s = cuda_result(c, c->driver.capture_begin(c->stream, CAPTURE_RELAXED), e,
-                        "recording launches");
-    c->capturing = !s;
-    return s;
-}
-
-heald_status cuda_end_capture(Device *d, DeviceGraph **out, Error *e)
-{
-    Cuda *c = (Cuda *)d;
-    CudaGraph *graph = NULL;
-    *out = NULL;
-    c->capturing = false;
-    heald_status s = cuda_enter(c, e);
-    if (!s) s = cuda_result(c, c->driver.capture_end(c->stream, &graph), e, "recording launches");
-    if (!s)
-        s = cuda_result(c, c->driver.graph_instantiate((CudaGraphExec **)out, graph, 0), e,
-                        "recorded launches");
-    if (graph) c->driver.graph_destroy(graph);
-    return s;
-}
-
-heald_status cuda_replay(Device *d, DeviceGraph *g, Error *e)
-{
-    Cuda *c = (Cuda *)d;
-    heald_status s = cuda_enter(c, e);
-    if (s) return s;
-    return cuda_result(c, c->driver.graph_launch((CudaGraphExec *)g, c->stream), e,
-                       "recorded launches");
-}
-
-void cuda_drop_graph(Device *d, DeviceGraph *g)
-{
-    Cuda *c = (Cuda *)d;
-    if (g && !cuda_enter(c, NULL)) c->driver.exec_destroy((CudaGraphExec *)g);
+    cuda_note_launches(c, k, k, 1);
+    return c->synchronous ? cuda_wait(c, e) : HEALD_OK;
 }
 
 // ---- timing

@@ -79,7 +79,7 @@ heald_status cuda_allocate(Device *d, int64_t bytes, void **out, Error *e)
     if (!room_for_block(c)) return error_no_memory(e, bytes, "a block of memory");
     CudaPointer p = 0;
     CudaResult r = c->driver.memory_alloc(&p, (size_t)size);
-    if (r == CUDA_OUT_OF_MEMORY && !c->capturing) {
+    if (r == CUDA_OUT_OF_MEMORY) {
         give_back(c, false);
         r = c->driver.memory_alloc(&p, (size_t)size);
     }

@@ -26,7 +26,12 @@ typedef struct DeviceOptions {
 
 typedef enum CopyKind { COPY_HOST_TO_DEVICE, COPY_DEVICE_TO_HOST, COPY_DEVICE_TO_DEVICE } CopyKind;
 
-enum { DEVICE_API_VERSION = 1 };
+enum {
+    DEVICE_API_VERSION = 1,
+    // Of what kernels of devices with memory of their own get from outside, in bytes: as much as
+    // they move at once. On the host, only a type's own alignment is sure.
+    DEVICE_CALLER_ALIGN = 16
+};
 
 typedef struct DeviceOps {
     int api_version;
@@ -54,12 +59,18 @@ typedef struct DeviceOps {
     // Work goes into this stream from now on, after all that went into the one before; NULL: its
     // own.
     heald_status (*set_stream)(Device *d, void *stream, Error *e);
-    // Launches and copies on the device between the two are recorded, not run; pointers and dims
-    // are part of the record.
-    heald_status (*begin_capture)(Device *d, Error *e);
-    heald_status (*end_capture)(Device *d, DeviceGraph **out, Error *e);
-    heald_status (*replay)(Device *d, DeviceGraph *g, Error *e);
-    void (*drop_graph)(Device *d, DeviceGraph *g); // NULL is fine
+    // Launches and copies on the device between graph_begin and graph_end do not run: they become
+    // nodes of a graph, numbered from 0; pointers and dims are part of them. A node waits for those
+    // that graph_after named for it, or else for the node before it.
+    heald_status (*graph_begin)(Device *d, DeviceGraph **out, Error *e);
+    void (*graph_after)(Device *d, const int *node, int n); // `node` is borrowed until it is there
+    // Those between graph_change and graph_end take the places of nodes from `node` on, which had
+    // the same kernels and grids but other pointers.
+    heald_status (*graph_change)(Device *d, DeviceGraph *g, int node, Error *e);
+    // *nnode: where the next node would be. After a failure, the graph is only to be dropped.
+    heald_status (*graph_end)(Device *d, DeviceGraph *g, int *nnode, Error *e);
+    heald_status (*graph_run)(Device *d, DeviceGraph *g, Error *e);
+    void (*graph_drop)(Device *d, DeviceGraph *g); // NULL is fine
     // Time that the device needed for what was launched between the two; the second waits for it.
     heald_status (*time_begin)(Device *d, Error *e);
     heald_status (*time_end)(Device *d, int64_t *ns, Error *e);
@@ -68,6 +79,7 @@ typedef struct DeviceOps {
 // The head of every kind's own struct.
 struct Device {
     const DeviceOps *ops;
+    bool graphs;     // recording is possible and wanted
     void *workspace; // for launches outside plans; grows, freed by device_close
     int64_t workspace_bytes;
 };

@@ -29,6 +29,7 @@ typedef struct RuntimeStage {
     int64_t shared_bytes; // dynamic shared memory of a block
     bool linear_grid;     // blocks are numbered along x, row-major in (x, y, z)
     bool cooperative;     // all blocks run at the same time
+    bool overlaps;        // it waits by itself (griddepcontrol.wait) for what it depends on
 } RuntimeStage;
 
 typedef struct RuntimeRequirement {
@@ -38,8 +39,9 @@ typedef struct RuntimeRequirement {
 
 typedef struct RuntimeKernel {
     const char *name;
-    int ndim;   // int64 dimensions that it is called with
-    int nparam; // tensors: inputs, then outputs
+    int ndim;    // int64 dimensions that it is called with
+    int nparam;  // tensors: inputs, then outputs
+    int noutput; // 0: not known, any may be written
     int nworkspace;
     int nstage;
     int nrequirement;

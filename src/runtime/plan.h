@@ -112,10 +112,10 @@ void plan_runner_destroy(PlanRunner *r); // NULL is fine
 // which names all dimensions, if a requirement does not hold.
 heald_status plan_prepare(PlanRunner *r, const int64_t *const *input_dims, PlanInstance **out,
                           Error *e);
-// Puts the work in the device's stream, where it has one, and waits for nothing. inputs: as the
-// instance was prepared for. outputs[i] is the caller's tensor of the right type and
-// shape, or NULL: then it is created here, and the caller releases it, on success only. Outputs may
-// share memory with neither inputs nor each other.
+// Puts the work in the device's stream, where it has one, and waits for nothing. Tensors lie as
+// tensor_usable_on wants it. inputs: as the instance was prepared for. outputs[i] is the caller's
+// tensor of the right type and shape, or NULL: then it is created here, and the caller releases it,
+// on success only. Outputs may share memory with neither inputs nor each other.
 heald_status plan_run(PlanInstance *i, heald_tensor *const *inputs, heald_tensor **outputs,
                       Error *e);
 // plan_prepare with the shapes of tensors, and their elements where they are dimensions.
@@ -127,6 +127,7 @@ const Plan *plan_runner_plan(const PlanRunner *r);
 heald_status plan_run_tensors(PlanRunner *r, heald_tensor *const *inputs, heald_tensor **outputs,
                               Error *e);
 // As plan_run_tensors, but tensors may also be the host's where the device has memory of its own,
+// or lie there at any address,
 // and outputs that are created are. Outputs in the host's memory are there when it returns.
 heald_status plan_run_host(PlanRunner *r, heald_tensor *const *inputs, heald_tensor **outputs,
                            Error *e);

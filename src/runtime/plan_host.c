@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running a plan with tensors of the host on a device that has memory of its own: inputs are copied
-// there, results back.
+// Running a plan with tensors of the host, or with some that lie badly, on a device that has memory
+// of its own: inputs are copied there, results back.
 #include "runtime/plan_instance.h"
 
 #include "runtime/memory.h"
@@ -11,9 +11,9 @@ static heald_status to_device(Device *d, heald_tensor *t, heald_tensor **out, Er
     return s ? s : tensor_copy(t, *out, e);
 }
 
-static bool is_hosts(const heald_tensor *t)
+static bool is_usable(const PlanRunner *r, const heald_tensor *t)
 {
-    return !t || !t->device;
+    return t && tensor_usable_on(r->device, t);
 }
 
 static heald_status run_staged(PlanRunner *r, int nin, heald_tensor *const *inputs, int nout,
@@ -23,15 +23,15 @@ static heald_status run_staged(PlanRunner *r, int nin, heald_tensor *const *inpu
     heald_status s = HEALD_OK;
     for (int i = 0; i < nin && !s; i++) {
         if (!inputs[i]) continue; // for plan_run_tensors to complain of
-        if (is_hosts(inputs[i])) s = to_device(r->device, inputs[i], &in[i], e);
-        else in[i] = heald_tensor_retain(inputs[i]);
+        if (is_usable(r, inputs[i])) in[i] = heald_tensor_retain(inputs[i]);
+        else s = to_device(r->device, inputs[i], &in[i], e);
     }
     for (int i = 0; i < nout; i++)
-        out[i] = is_hosts(outputs[i]) ? NULL : heald_tensor_retain(outputs[i]);
+        out[i] = is_usable(r, outputs[i]) ? heald_tensor_retain(outputs[i]) : NULL;
     if (!s) s = plan_run_tensors(r, in, out, e);
     for (int i = 0; i < nout && !s; i++) {
         heald_tensor *made = NULL;
-        if (outputs[i] && outputs[i]->device) continue;
+        if (is_usable(r, outputs[i])) continue;
         s = outputs[i] ? tensor_copy(out[i], outputs[i], e) : tensor_to_host(out[i], &made, e);
         heald_tensor_release(out[i]);
         out[i] = made;
@@ -49,8 +49,8 @@ heald_status plan_run_host(PlanRunner *r, heald_tensor *const *inputs, heald_ten
 {
     int nin = r->plan->inputs.n, nout = r->plan->outputs.n;
     bool staged = false;
-    for (int i = 0; i < nin; i++) staged |= is_hosts(inputs[i]);
-    for (int i = 0; i < nout; i++) staged |= is_hosts(outputs[i]);
+    for (int i = 0; i < nin; i++) staged |= !is_usable(r, inputs[i]);
+    for (int i = 0; i < nout; i++) staged |= !is_usable(r, outputs[i]);
     if (!staged || r->device->ops->host_memory) return plan_run_tensors(r, inputs, outputs, e);
     size_t bytes = (size_t)(nin + nout) * sizeof(heald_tensor *);
     heald_tensor **own = memory_alloc_zeroed(bytes);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of runners and instances, for the two files that implement them: plan_prepare.c makes
-// instances, plan_run.c runs them.
+// Inside of runners and instances, for the files that implement them: plan_prepare.c makes
+// instances, plan_run.c runs them, in the order of plan_order.c; plan_graph.c records them.
 #ifndef HEALD_RUNTIME_PLAN_INSTANCE_H
 #define HEALD_RUNTIME_PLAN_INSTANCE_H
 
 #include "runtime/launch.h"
 #include "runtime/memory_plan.h"
 #include "runtime/plan.h"
+
+typedef struct PlanGraph PlanGraph;
 
 struct PlanInstance {
     PlanRunner *runner;
@@ -20,6 +22,9 @@ struct PlanInstance {
     int64_t *step_dims;  // of all steps: see runner->step_dims_at
     int64_t *words;      // of all launches: see runner->words_at
     LaunchShape *launch; // (steps)
+    int nrun;            // without a graph
+    bool unrecorded;     // it cannot be recorded
+    PlanGraph *graph;    // NULL: not recorded yet
 };
 
 struct PlanRunner {
@@ -37,6 +42,10 @@ struct PlanRunner {
     MemoryItem *placed;            // (values + steps), the latest memory plan
     int64_t placed_bytes;          // of its block
     int nplan;                     // memory plans made so far
+    int *order;                    // (steps), by number, in the order in which they run
+    int *time;                     // (steps) of each: those of the same time may run together
+    int *written, *used;           // (values), while the order is made
+    bool *moved;                   // (values), inputs and outputs that are not where they were
     void **address;                // (values), of the current run
     void **buffers;                // (nbuffer), of the current launch
     bool *created;                 // (outputs), in the current run
@@ -55,11 +64,20 @@ static inline int64_t *instance_dims(const PlanInstance *i, int value)
     return i->dims + i->runner->dims_at[value];
 }
 
-// Whether kernels on the device can use the tensor's memory.
-static inline bool device_reaches(const Device *d, const heald_tensor *t)
-{
-    return d->ops->host_memory ? !t->device : t->device == d;
-}
+// Sets order and time.
+void plan_order(PlanRunner *r);
+bool plan_step_records(const PlanStep *st);       // whether it can be part of a graph
+bool plan_step_writes(const PlanStep *st, int i); // whether it may write its value i
+
+heald_status plan_run_step(const PlanInstance *in, int step, Error *e);
+
+// Before a run, with the addresses at hand: whether the run is to be one of graphs. Makes them in
+// the second run.
+bool plan_graph_prepare(PlanInstance *in);
+// The graph whose first step is at *at of the order, and sets *at to its last; NULL: none starts
+// there.
+DeviceGraph *plan_graph_at(PlanInstance *in, int *at);
+void plan_graph_drop(PlanInstance *in); // none is fine
 
 // Makes the runner's memory at least so large.
 heald_status runner_reserve(PlanRunner *r, int64_t bytes, Error *e);

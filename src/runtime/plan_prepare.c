@@ -29,6 +29,11 @@ static uintptr_t lay_out_runner(PlanRunner *r, uintptr_t at)
     r->life = carve(&at, nvalue + nstep, sizeof(MemoryItem));
     r->item = carve(&at, nvalue + nstep, sizeof(MemoryItem));
     r->placed = carve(&at, nvalue + nstep, sizeof(MemoryItem));
+    r->order = carve(&at, nstep, sizeof(int));
+    r->time = carve(&at, nstep, sizeof(int));
+    r->written = carve(&at, nvalue, sizeof(int));
+    r->used = carve(&at, nvalue, sizeof(int));
+    r->moved = carve(&at, nvalue, sizeof(bool));
     r->address = carve(&at, nvalue, sizeof(void *));
     r->buffers = carve(&at, (size_t)r->nbuffer, sizeof(void *));
     r->created = carve(&at, (size_t)r->plan->outputs.n, sizeof(bool));
@@ -54,13 +59,14 @@ static uintptr_t lay_out_instance(const PlanRunner *r, PlanInstance *in, uintptr
     return at;
 }
 
-static void extend_life(MemoryItem *m, int step)
+static void extend_life(MemoryItem *m, int time)
 {
-    if (m->first > m->last) m->first = step;
-    m->last = step;
+    bool first = m->first > m->last;
+    if (first || time < m->first) m->first = time;
+    if (first || time > m->last) m->last = time;
 }
 
-// A value lives from the first step that names it, or a view of it, to the last.
+// A value lives from the time of the first step that names it, or a view of it, to the last.
 static void find_lifetimes(PlanRunner *r)
 {
     const Plan *p = r->plan;
@@ -75,9 +81,9 @@ static void find_lifetimes(PlanRunner *r)
         for (int k = 0; k < step->nvalue; k++) {
             int v = step->value[k];
             while (p->values.at[v].kind == VALUE_VIEW) v = p->values.at[v].base;
-            extend_life(&r->life[v], s);
+            extend_life(&r->life[v], r->time[s]);
         }
-        extend_life(&r->life[p->values.n + s], s);
+        extend_life(&r->life[p->values.n + s], r->time[s]);
     }
 }
 
@@ -85,7 +91,7 @@ static heald_status check_constants(const PlanRunner *r, Error *e)
 {
     for (int i = 0; i < r->plan->values.n; i++) {
         const heald_tensor *t = r->plan->values.at[i].constant;
-        if (!t || device_reaches(r->device, t)) continue;
+        if (!t || tensor_usable_on(r->device, t)) continue;
         return error_set(e, HEALD_INVALID_ARGUMENT,
                          "value %d of the plan is a constant outside the memory of device %s", i,
                          r->device->ops->name);
@@ -184,6 +190,7 @@ heald_status plan_runner_create(const Plan *p, Device *d, const RunOptions *o, P
     lay_out_runner(r, (uintptr_t)(r + 1));
     find_places(r);
     find_elements(r, r->elements_at);
+    plan_order(r);
     find_lifetimes(r);
     s = check_constants(r, e);
     if (!s) s = check_aliases(r, e);
@@ -198,7 +205,10 @@ heald_status plan_runner_create(const Plan *p, Device *d, const RunOptions *o, P
 void plan_runner_destroy(PlanRunner *r)
 {
     if (!r) return;
-    for (int i = 0; i < r->ninstance; i++) memory_free(r->instance[i]);
+    for (int i = 0; i < r->ninstance; i++) {
+        plan_graph_drop(r->instance[i]);
+        memory_free(r->instance[i]);
+    }
     r->device->ops->free(r->device, r->memory);
     memory_free(r);
 }
@@ -426,6 +436,7 @@ static PlanInstance *take_block(PlanRunner *r, size_t bytes)
         if (r->instance[i]->used < r->instance[oldest]->used) oldest = i;
     }
     PlanInstance *in = r->instance[oldest];
+    plan_graph_drop(in);
     r->instance[oldest] = r->instance[--r->ninstance];
     return in;
 }

@@ -24,9 +24,9 @@ static heald_status check_tensor(const PlanInstance *in, int v, const heald_tens
                          shape_format(want, sizeof want, value->dtype, value->rank, dims));
     }
     const Device *d = in->runner->device;
-    if (device_reaches(d, t)) return HEALD_OK;
-    return error_set(e, HEALD_INVALID_ARGUMENT, "%s %d (%s) is not in memory of device %s", what, i,
-                     name, d->ops->name);
+    if (tensor_usable_on(d, t)) return HEALD_OK;
+    return error_set(e, HEALD_INVALID_ARGUMENT, "%s %d (%s) is not %sin memory of device %s", what,
+                     i, name, t->device == d ? "aligned " : "", d->ops->name);
 }
 
 static bool overlap(const heald_tensor *a, const heald_tensor *b)
@@ -123,27 +123,38 @@ static heald_status (*const run_step[STEP_KIND_COUNT])(const PlanInstance *, int
 #undef STEP
 };
 
+heald_status plan_run_step(const PlanInstance *in, int step, Error *e)
+{
+    return run_step[in->runner->plan->steps.at[step].kind](in, step, e);
+}
+
 static heald_status timed_step(const PlanInstance *in, int i, Error *e)
 {
     const PlanRunner *r = in->runner;
     const PlanStep *st = &r->plan->steps.at[i];
     int64_t start = clock_ns();
-    heald_status s = run_step[st->kind](in, i, e);
+    heald_status s = plan_run_step(in, i, e);
     if (!s) s = device_synchronise(r->device, e);
     if (!s) r->options.profile(r->options.user, i, st->name, clock_ns() - start);
     return s;
 }
 
-static heald_status run_steps(const PlanInstance *in, Error *e)
+static heald_status run_steps(PlanInstance *in, Error *e)
 {
     const PlanRunner *r = in->runner;
     const RunOptions *o = &r->options;
-    for (int i = 0; i < r->plan->steps.n; i++) {
+    Device *d = r->device;
+    bool recorded = plan_graph_prepare(in);
+    for (int at = 0; at < r->plan->steps.n; at++) {
+        int i = r->order[at];
         const PlanStep *st = &r->plan->steps.at[i];
         if (o->cancel && o->cancel(o->user)) {
             return error_set(e, HEALD_CANCELLED, "cancelled before step %d (%s)", i, st->name);
         }
-        heald_status s = o->profile ? timed_step(in, i, e) : run_step[st->kind](in, i, e);
+        DeviceGraph *g = recorded ? plan_graph_at(in, &at) : NULL;
+        heald_status s = g            ? d->ops->graph_run(d, g, e)
+                         : o->profile ? timed_step(in, i, e)
+                                      : plan_run_step(in, i, e);
         if (s) return error_prefix(e, s, "step %d (%s)", i, st->name);
     }
     return HEALD_OK;

@@ -130,7 +130,7 @@ static heald_status run_staged(Section *s, heald_tensor *const *inputs, heald_te
     bool far = !s->device->ops->host_memory;
     for (int i = 0; i < s->ninput && !status; i++) {
         const heald_tensor *t = inputs[i];
-        if (!far || t->device) {
+        if (!far || tensor_usable_on(s->device, t)) {
             in[i] = heald_tensor_retain(inputs[i]);
             continue;
         }

@@ -64,8 +64,8 @@ heald_status section_variant(Section *s, heald_tensor *const *inputs, SectionVar
 // caller releases them, on success only.
 heald_status section_run(Section *s, heald_tensor *const *inputs, heald_tensor **outputs, int depth,
                          Error *e);
-// With tensors of the host or the device. outputs[i]: NULL, or the caller's tensor of the right type
-// and shape.
+// With tensors of the host or the device. outputs[i]: NULL, or the caller's tensor of the right
+// type and shape.
 heald_status section_run_host(Section *s, heald_tensor *const *inputs, heald_tensor **outputs,
                               Error *e);
 void section_free(Section *s); // its variants

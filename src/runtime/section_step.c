@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps of a section: extents that a kernel told, calls, and loops. What controls them, a count or a
-// truth value, is read back from the device; all else stays there.
+// Steps of a section: extents that a kernel told, calls, and loops. What controls them, a count or
+// a truth value, is read back from the device; all else stays there.
 #include "runtime/section.h"
 
 #include "base/util.h"

@@ -116,6 +116,12 @@ heald_status tensor_from_memory(Device *device, DType dtype, int rank, const int
     return HEALD_OK;
 }
 
+bool tensor_usable_on(const Device *d, const heald_tensor *t)
+{
+    if (d->ops->host_memory) return !t->device;
+    return t->device == d && (uintptr_t)t->data % DEVICE_CALLER_ALIGN == 0;
+}
+
 heald_status tensor_copy(const heald_tensor *from, heald_tensor *to, Error *e)
 {
     if (from->dtype != to->dtype || from->nelem != to->nelem) {

@@ -36,6 +36,8 @@ heald_status tensor_create_on(struct Device *device, DType dtype, int rank, cons
 heald_status tensor_from_memory(struct Device *device, DType dtype, int rank, const int64_t *dims,
                                 void *data, void (*release)(void *user), void *user,
                                 heald_tensor **out, Error *e);
+// Whether kernels of the device can use its memory as it is.
+bool tensor_usable_on(const struct Device *device, const heald_tensor *t);
 // Elements of one to the other, of the same type and number, across devices and the host; at most
 // one device may take part. Has happened when it returns, unless both are on the device.
 heald_status tensor_copy(const heald_tensor *from, heald_tensor *to, Error *e);

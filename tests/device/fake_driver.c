@@ -9,7 +9,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { MAX_LAUNCHES = 64 };
+enum { MAX_LAUNCHES = 64, MAX_NODES = 256, MAX_AFTER = 32 };
 
 EXPORT FakeState fake_cuda;
 
@@ -228,7 +228,7 @@ EXPORT int cuModuleUnload(void *module)
 }
 EXPORT int cuModuleGetFunction(void **f, void *module, const char *name)
 {
-    static int functions[8];
+    static FakeFunction functions[8];
     (void)module;
     if (strstr(name, "missing")) return 500;
     *f = &functions[strlen(name) % 8];
@@ -239,68 +239,259 @@ EXPORT int cuFuncSetAttribute(void *f, int attribute, int value)
     (void)f;
     return attribute == 8 && value > 227 << 10;
 }
-static int note_launch(const unsigned *shape, unsigned shared, void **params, int cooperative)
+
+// A launch or a copy, done at once or kept as a node of a graph.
+typedef struct Node {
+    struct Graph *graph;
+    int number;
+    const FakeFunction *f; // NULL: a copy
+    unsigned grid[3], block, shared;
+    int cooperative;
+    uint64_t argument[FAKE_MAX_ARGUMENTS];
+    void *to;
+    const void *from;
+    size_t bytes;
+    int nafter, after[MAX_AFTER];
+} Node;
+
+typedef struct Graph {
+    int n;
+    Node *node[MAX_NODES];
+} Graph;
+
+static int arguments_of(const FakeFunction *f)
+{
+    return f->magic == FAKE_FUNCTION ? f->nargument : number("FAKE_CUDA_ARGUMENTS", 0);
+}
+
+static void set_launch(Node *n, const FakeFunction *f, const unsigned *shape, unsigned shared,
+                       void **params)
+{
+    n->f = f;
+    for (int i = 0; i < 3; i++) n->grid[i] = shape[i];
+    n->block = shape[3];
+    n->shared = shared;
+    for (int i = 0; i < arguments_of(f); i++) memcpy(&n->argument[i], params[i], 8);
+}
+
+static int do_launch(const Node *node)
 {
     if (fails("LAUNCH")) return fails("LAUNCH");
     if (fake_cuda.nlaunch == MAX_LAUNCHES) fake_cuda.nlaunch = 0;
     int n = fake_cuda.nlaunch++;
-    for (int i = 0; i < 3; i++) fake_cuda.launch[n].grid[i] = shape[i];
-    fake_cuda.launch[n].block = shape[3];
-    fake_cuda.launch[n].shared = shared;
-    fake_cuda.launch[n].cooperative = cooperative;
-    int want = number("FAKE_CUDA_ARGUMENTS", 0);
-    for (int i = 0; i < want; i++) memcpy(&fake_cuda.launch[n].argument[i], params[i], 8);
+    for (int i = 0; i < 3; i++) fake_cuda.launch[n].grid[i] = node->grid[i];
+    fake_cuda.launch[n].block = node->block;
+    fake_cuda.launch[n].shared = node->shared;
+    fake_cuda.launch[n].cooperative = node->cooperative;
+    memcpy(fake_cuda.launch[n].argument, node->argument, sizeof node->argument);
     int check = number("FAKE_CUDA_CHECK", 0); // as if the kernel had failed that check
     if (check)
-        *(volatile uint32_t *)(uintptr_t)fake_cuda.launch[n].argument[want - 1] = (uint32_t)check;
+        *(volatile uint32_t *)(uintptr_t)node->argument[arguments_of(node->f) - 1] =
+            (uint32_t)check;
+    if (node->f->magic == FAKE_FUNCTION) node->f->run(node->argument);
     return 0;
 }
+
 EXPORT int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                           unsigned bz, unsigned shared, void *stream, void **params, void **extra)
 {
-    (void)f, (void)by, (void)bz, (void)stream, (void)extra;
-    return note_launch((unsigned[]){gx, gy, gz, bx}, shared, params, 0);
+    (void)by, (void)bz, (void)extra;
+    Node n = {0};
+    fake_cuda.last_stream = stream;
+    set_launch(&n, f, (unsigned[]){gx, gy, gz, bx}, shared, params);
+    return do_launch(&n);
 }
 EXPORT int cuLaunchCooperativeKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                                      unsigned by, unsigned bz, unsigned shared, void *stream,
                                      void **params)
 {
-    (void)f, (void)by, (void)bz, (void)stream;
+    (void)by, (void)bz, (void)stream;
+    Node n = {.cooperative = 1};
     if (gx > 132) return 720;
-    return note_launch((unsigned[]){gx, gy, gz, bx}, shared, params, 1);
+    set_launch(&n, f, (unsigned[]){gx, gy, gz, bx}, shared, params);
+    return do_launch(&n);
 }
-EXPORT int cuStreamBeginCapture_v2(void *stream, int mode)
+
+typedef struct Attribute {
+    int id, pad, value[16];
+} Attribute;
+typedef struct LaunchConfig {
+    unsigned grid[3], block[3], shared;
+    void *stream;
+    const Attribute *attribute;
+    unsigned nattribute;
+} LaunchConfig;
+
+EXPORT int cuLaunchKernelEx(const LaunchConfig *c, void *f, void **params, void **extra)
 {
-    (void)stream, (void)mode;
+    for (unsigned i = 0; i < c->nattribute; i++)
+        fake_cuda.overlaps += c->attribute[i].id == 6 && c->attribute[i].value[0] == 1;
+    return cuLaunchKernel(f, c->grid[0], c->grid[1], c->grid[2], c->block[0], 1, 1, c->shared,
+                          c->stream, params, extra);
+}
+
+// ---- graphs
+
+typedef struct KernelParams {
+    void *f;
+    unsigned grid[3], block[3], shared;
+    void **params, **extra;
+} KernelParams;
+typedef struct CopyEnd {
+    size_t x, y, z, level;
+    unsigned memory_type;
+    void *host;
+    unsigned long long device;
+    void *array, *reserved;
+    size_t pitch, height;
+} CopyEnd;
+typedef struct CopyParams {
+    CopyEnd from, to;
+    size_t width, height, depth;
+} CopyParams;
+
+EXPORT int cuGraphCreate(void **graph, unsigned flags)
+{
+    (void)flags;
+    if (fails("GRAPH")) return fails("GRAPH");
+    *graph = calloc(1, sizeof(Graph));
+    fake_cuda.graphs++;
     return 0;
 }
-EXPORT int cuStreamEndCapture(void *stream, void **graph)
+
+static int add_edge(Node *from, Node *to)
 {
-    (void)stream;
-    *graph = &fake_cuda;
-    fake_cuda.graphs++;
+    if (from->number >= to->number || to->nafter == MAX_AFTER) return 1;
+    to->after[to->nafter++] = from->number;
+    fake_cuda.edges++;
+    return 0;
+}
+
+static int add_node(Graph *g, void *const *after, size_t nafter, Node **out)
+{
+    if (g->n == MAX_NODES) return 2;
+    Node *n = *out = g->node[g->n] = calloc(1, sizeof *n);
+    n->graph = g;
+    n->number = g->n++;
+    fake_cuda.nodes++;
+    int r = 0;
+    for (size_t i = 0; i < nafter && !r; i++) r = add_edge(after[i], n);
+    return r;
+}
+
+static void set_kernel(Node *n, const KernelParams *p)
+{
+    set_launch(n, p->f, (unsigned[]){p->grid[0], p->grid[1], p->grid[2], p->block[0]}, p->shared,
+               p->params);
+}
+
+static int set_copy(Node *n, const CopyParams *p)
+{
+    if (p->from.memory_type != 2 || p->to.memory_type != 2 || p->height != 1 || p->depth != 1)
+        return 1;
+    n->from = (const void *)(uintptr_t)p->from.device;
+    n->to = (void *)(uintptr_t)p->to.device;
+    n->bytes = p->width;
+    return 0;
+}
+
+EXPORT int cuGraphAddKernelNode(void **out, void *graph, void *const *after, size_t nafter,
+                                const KernelParams *p)
+{
+    Node *n;
+    int r = add_node(graph, after, nafter, &n);
+    if (!r) set_kernel(n, p);
+    *out = n;
+    return r;
+}
+EXPORT int cuGraphAddMemcpyNode(void **out, void *graph, void *const *after, size_t nafter,
+                                const CopyParams *p, void *context)
+{
+    (void)context;
+    Node *n;
+    int r = add_node(graph, after, nafter, &n);
+    *out = n;
+    return r ? r : set_copy(n, p);
+}
+EXPORT int cuGraphAddDependencies_v2(void *graph, void *const *from, void *const *to,
+                                     const unsigned char *edge, size_t n)
+{
+    (void)graph;
+    for (size_t i = 0; i < n; i++) {
+        fake_cuda.overlaps += edge[8 * i] == 1 && edge[8 * i + 2] == 1;
+        if (add_edge(from[i], to[i])) return 1;
+    }
+    return 0;
+}
+EXPORT int cuGraphKernelNodeSetAttribute(void *node, int attribute, const int *value)
+{
+    if (attribute != 2) return 1;
+    ((Node *)node)->cooperative = *value;
     return 0;
 }
 EXPORT int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags)
 {
-    (void)graph, (void)flags;
-    *exec = &fake_cuda;
+    (void)flags;
+    if (fails("INSTANTIATE")) return fails("INSTANTIATE");
+    *exec = graph;
+    fake_cuda.execs++;
     return 0;
 }
-EXPORT int cuGraphDestroy(void *graph)
+EXPORT int cuGraphExecKernelNodeSetParams(void *exec, void *node, const KernelParams *p)
 {
-    (void)graph;
-    fake_cuda.graphs--;
-    return 0;
+    Node *n = node;
+    if (n->graph != exec || !n->f || n->f != p->f) return 1;
+    set_kernel(n, p);
+    fake_cuda.changes++;
+    return fails("CHANGE");
 }
+EXPORT int cuGraphExecMemcpyNodeSetParams(void *exec, void *node, const CopyParams *p,
+                                          void *context)
+{
+    (void)context;
+    Node *n = node;
+    if (n->graph != exec || n->f) return 1;
+    fake_cuda.changes++;
+    return set_copy(n, p);
+}
+
+static int is_ready(const Node *n, const char *done)
+{
+    if (done[n->number]) return 0;
+    for (int i = 0; i < n->nafter; i++)
+        if (!done[n->after[i]]) return 0;
+    return 1;
+}
+
+// Of the nodes that could run, the last goes first: far from the order in which they were added.
 EXPORT int cuGraphLaunch(void *exec, void *stream)
 {
-    (void)exec, (void)stream;
+    const Graph *g = exec;
+    char done[MAX_NODES] = {0};
+    fake_cuda.last_stream = stream;
     fake_cuda.replays++;
-    return 0;
+    for (int count = 0; count < g->n; count++) {
+        int i = g->n - 1;
+        while (i >= 0 && !is_ready(g->node[i], done)) i--;
+        if (i < 0) return 1;
+        const Node *n = g->node[i];
+        done[i] = 1;
+        if (n->f && do_launch(n)) return fails("LAUNCH");
+        if (!n->f) memmove(n->to, n->from, n->bytes);
+    }
+    return fails("REPLAY");
 }
 EXPORT int cuGraphExecDestroy(void *exec)
 {
     (void)exec;
+    fake_cuda.execs--;
+    return 0;
+}
+EXPORT int cuGraphDestroy(void *graph)
+{
+    Graph *g = graph;
+    for (int i = 0; i < g->n; i++) free(g->node[i]);
+    free(g);
+    fake_cuda.graphs--;
     return 0;
 }

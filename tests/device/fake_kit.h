@@ -24,9 +24,10 @@ static const char *driver_path;
 static FakeState *fake;
 static Error error;
 
-static const char *const knobs[] = {"INIT",   "VERSION",   "DEVICES", "ARCH",  "CONTEXT",
-                                    "LIMIT",  "BLOCKS",    "COPY",    "WAIT",  "MODULE",
-                                    "LAUNCH", "ARGUMENTS", "CHECK",   "STREAM"};
+static const char *const knobs[] = {"INIT",   "VERSION", "DEVICES",  "ARCH",  "CONTEXT",
+                                    "LIMIT",  "BLOCKS",  "COPY",     "WAIT",  "MODULE",
+                                    "LAUNCH", "CHECK",   "STREAM",   "GRAPH", "INSTANTIATE",
+                                    "CHANGE", "REPLAY",  "ARGUMENTS"};
 
 static inline void set(const char *knob, int value)
 {
@@ -45,10 +46,24 @@ static inline int begin(void **state)
         unsetenv(name);
     }
     unsetenv("HEALD_CUDA_SYNC");
+    unsetenv("HEALD_CUDA_GRAPH");
     setenv("HEALD_CUDA_DRIVER", driver_path, 1);
     memset(fake, 0, sizeof *fake);
     error = (Error){0};
     return 0;
+}
+
+static inline Device *open_device(void)
+{
+    Device *d = NULL;
+    if (device_open(&device_cuda, NULL, &d, &error)) fail_msg("%s", error.text);
+    return d;
+}
+
+static inline void expect(heald_status got, heald_status wanted, const char *words)
+{
+    if (got != wanted || !strstr(error.text, words))
+        fail_msg("status %d, \"%s\"; wanted %d, \"%s\"", got, error.text, wanted, words);
 }
 
 static inline const char *build_driver(void)

@@ -4,19 +4,6 @@
 #include "device/fake_kit.h"
 #include "runtime/launch.h"
 
-static Device *open_device(void)
-{
-    Device *d = NULL;
-    if (device_open(&device_cuda, NULL, &d, &error)) fail_msg("%s", error.text);
-    return d;
-}
-
-static void expect(heald_status got, heald_status wanted, const char *words)
-{
-    if (got != wanted || !strstr(error.text, words))
-        fail_msg("status %d, \"%s\"; wanted %d, \"%s\"", got, error.text, wanted, words);
-}
-
 // ---- opening
 
 static void test_open(void **state)
@@ -351,16 +338,23 @@ static void test_recording(void **state)
     (void)state;
     Device *d = open_device();
     DeviceGraph *g;
+    char from[8] = "heald", to[8] = "";
+    int n = -1;
     int64_t ns;
-    assert_int_equal(d->ops->begin_capture(d, &error), HEALD_OK);
-    assert_int_equal(d->ops->end_capture(d, &g, &error), HEALD_OK);
-    assert_int_equal(fake->graphs, 0);
+    assert_int_equal(d->ops->graph_begin(d, &g, &error), HEALD_OK);
+    assert_int_equal(d->ops->copy(d, COPY_DEVICE_TO_DEVICE, to, from, 8, &error), HEALD_OK);
+    assert_int_equal(d->ops->graph_end(d, g, &n, &error), HEALD_OK);
+    assert_int_equal(n, 1);
+    assert_string_equal(to, "");
     assert_int_equal(d->ops->time_begin(d, &error), HEALD_OK);
-    assert_int_equal(d->ops->replay(d, g, &error), HEALD_OK);
+    assert_int_equal(d->ops->graph_run(d, g, &error), HEALD_OK);
     assert_int_equal(d->ops->time_end(d, &ns, &error), HEALD_OK);
     assert_int_equal(ns, 1500000);
     assert_int_equal(fake->replays, 1);
-    d->ops->drop_graph(d, g);
+    assert_string_equal(to, "heald");
+    d->ops->graph_drop(d, g);
+    assert_int_equal(fake->graphs, 0);
+    assert_int_equal(fake->execs, 0);
     device_close(d);
 }
 
