@@ -52,14 +52,13 @@ def candidates(kind, batch, layer):
     if g > 1:
         return []
     name = "conv_tf32x3" if kind == "f32" else "conv_mma"
-    tiles = [(128, 128, 64, 32), (64, 128, 32, 32), (64, 64, 32, 32), (64, 32, 32, 16), (32, 64, 16, 32), (32, 32, 16, 16)]
     out = []
-    for bm, bn, wm, wn in tiles:
+    for bm, bn, wm, wn in ((128, 128, 64, 32), (64, 64, 32, 32), (64, 32, 32, 16), (32, 64, 16, 32)):
         blocks = math.ceil(o / bm) * math.ceil(pixels / bn)
-        for split in (1, 2, 4, 8, 16, 32):
-            if 60 <= blocks * split <= 600 or (split == 1 and blocks > 600):
-                if depth / split >= 64 and not (bm * bn <= 2048 and blocks * split > 400):
-                    out += [(name, f"tile=({bm}, {bn}, {wm}, {wn});split={split}")]
+        splits = {s for s in (1, 2, 4, 8, 16, 32) if 90 <= blocks * s <= 400 and depth / s >= 64}
+        if blocks >= 90 and (bm, bn) != (32, 64):
+            splits.add(1)
+        out += [(name, f"tile=({bm}, {bn}, {wm}, {wn});split={s}") for s in sorted(splits)]
     return out
 
 

@@ -169,9 +169,22 @@ static void emit_cast(Emit *e, const Node *n)
     buf_putc(e->out, ')');
 }
 
+static void emit_element(Emit *e, const Node *load)
+{
+    emit_buffer_name(e, load->u.buf);
+    buf_putc(e->out, '[');
+    emit_scalar(e, REST((Node *)load)[0]);
+    buf_putc(e->out, ']');
+}
+
 static void emit_bitcast(Emit *e, const Node *n)
 {
     DType from = (DType)n->kid[0]->type, to = (DType)n->type;
+    // Halves are kept as their bits.
+    if (emit_is_half(from) && to == DT_U16 && n->kid[0]->kind == N_LOAD) {
+        emit_element(e, n->kid[0]);
+        return;
+    }
     buf_printf(e->out, "%s(", emit_helper2(e, "bits", from, to, 1));
     emit_scalar(e, n->kid[0]);
     buf_putc(e->out, ')');
@@ -182,10 +195,8 @@ static void emit_load(Emit *e, const Node *n)
     DType t = (DType)n->type;
     if (emit_is_half(t)) buf_puts(e->out, emit_helper(e, "load", t, 1));
     buf_putc(e->out, '(');
-    emit_buffer_name(e, n->u.buf);
-    buf_putc(e->out, '[');
-    emit_scalar(e, REST((Node *)n)[0]);
-    buf_puts(e->out, t == DT_BOOL ? "] != 0)" : "])");
+    emit_element(e, n);
+    buf_puts(e->out, t == DT_BOOL ? " != 0)" : ")");
 }
 
 static void emit_select(Emit *e, const Node *n)
