@@ -118,9 +118,9 @@ heald_context *cli_context(Cli *c)
     heald_context_options o =
         HEALD_CONTEXT_OPTIONS(.target = cli_text(c, OPT_TARGET), .threads = (int)threads,
                               .search_space = (int)space, .cache_dir = cli_text(c, OPT_CACHE_DIR),
-                              .debug = cli_has(c, OPT_DEBUG),
-                              .library_path = cli_text(c, OPT_PATH), .progress = show_progress,
-                              .user = c, .precision = cli_text(c, OPT_PRECISION));
+                              .debug = cli_has(c, OPT_DEBUG), .library_path = cli_text(c, OPT_PATH),
+                              .progress = show_progress, .user = c,
+                              .precision = cli_text(c, OPT_PRECISION));
     if (heald_context_create(HEALD_VERSION, &o, &c->context) == HEALD_OK) return c->context;
     if (c->context) cli_context_error(c);
     else cli_error(c, "out of memory");

@@ -17,7 +17,8 @@ static heald_status build_one(KernelJob *j, const Node *decl)
 {
     ScriptKernel *k = kernel_instantiate(j, decl, j->arena);
     if (!k) return HEALD_DIAGNOSTIC;
-    if (k->kernel->target.kind == TARGET_CUDA || j->context->interpret) {
+    bool gpu = k->kernel->target.kind == TARGET_CUDA;
+    if (j->context->interpret || gpu != (j->context->target.kind == TARGET_CUDA)) {
         printf("%s (%s): instantiated\n", decl->u.sym, k->extents);
         return HEALD_OK;
     }
@@ -31,27 +32,23 @@ static heald_status build_one(KernelJob *j, const Node *decl)
 
 static heald_status build_body(KernelJob *j)
 {
-    heald_status s = HEALD_OK;
-    for (int i = 0; i < j->kernels.n && (!s || s == HEALD_DIAGNOSTIC); i++) {
-        heald_status one = build_one(j, j->kernels.at[i]);
-        if (one) s = one;
-    }
-    return s;
+    return kernel_each(j, build_one);
 }
 
 int cmd_kernel_build(Cli *c)
 {
-    return kernel_command(c, false, &small_primes, build_body);
+    return kernel_command(c, PICK_ALL, &small_primes, build_body);
 }
 
 // ---- source
 
-enum { SOURCE_IR, SOURCE_LOWERED, SOURCE_C, SOURCE_CUDA };
+enum { SOURCE_IR, SOURCE_LOWERED, SOURCE_C, SOURCE_CUDA, SOURCE_TEXT };
 
 static int source_stage(KernelJob *j)
 {
     static const char *const names[] = {"ir", "lowered", "c", "cuda"};
     const char *wanted = cli_text(j->cli, OPT_STAGE);
+    if (!wanted) return SOURCE_TEXT;
     for (int i = 0; i < (int)COUNT(names); i++)
         if (!strcmp(wanted, names[i])) return i;
     error_set(&j->context->error, HEALD_INVALID_ARGUMENT,
@@ -64,7 +61,7 @@ static heald_status print_source(KernelJob *j, const ScriptKernel *k, int stage,
 {
     heald_context *c = j->context;
     bool cuda = k->kernel->target.kind == TARGET_CUDA;
-    if (cuda != (stage == SOURCE_CUDA)) {
+    if (stage != SOURCE_TEXT && cuda != (stage == SOURCE_CUDA)) {
         return error_set(&c->error, HEALD_INVALID_ARGUMENT, "kernel %s is for %s: use --stage %s",
                          k->decl->u.sym, cuda ? "CUDA" : "CPUs", cuda ? "cuda" : "c");
     }
@@ -80,17 +77,12 @@ static bool is_pass(const char *name)
     return !strcmp(name, "all");
 }
 
-static heald_status source_body(KernelJob *j)
+static heald_status source_one(KernelJob *j, const Node *decl)
 {
     heald_context *c = j->context;
     const char *after = cli_text(j->cli, OPT_PRINT_AFTER);
     int stage = source_stage(j);
-    if (stage < 0) return HEALD_INVALID_ARGUMENT;
-    if (after && !is_pass(after)) {
-        return error_set(&c->error, HEALD_NOT_FOUND,
-                         "--print-after %s: no such pass; 'heald passes' lists them", after);
-    }
-    ScriptKernel *k = kernel_instantiate(j, j->kernels.at[0], j->arena);
+    ScriptKernel *k = kernel_instantiate(j, decl, j->arena);
     if (!k) return HEALD_DIAGNOSTIC;
     Buf out;
     buf_init(&out, j->arena);
@@ -105,13 +97,25 @@ static heald_status source_body(KernelJob *j)
     if (!after && stage >= SOURCE_C) s = print_source(j, k, stage, &out);
     else if (!after) kernel_print(k->kernel, &out);
     if (s) return s;
+    if (decl != j->kernels.at[0]) putchar('\n');
     fputs(buf_text(&out), stdout);
     return HEALD_OK;
 }
 
+static heald_status source_body(KernelJob *j)
+{
+    const char *after = cli_text(j->cli, OPT_PRINT_AFTER);
+    if (source_stage(j) < 0) return HEALD_INVALID_ARGUMENT;
+    if (after && !is_pass(after)) {
+        return error_set(&j->context->error, HEALD_NOT_FOUND,
+                         "--print-after %s: no such pass; 'heald passes' lists them", after);
+    }
+    return kernel_each(j, source_one);
+}
+
 int cmd_kernel_source(Cli *c)
 {
-    return kernel_command(c, true, &small_primes, source_body);
+    return kernel_command(c, PICK_STAGE, &small_primes, source_body);
 }
 
 // ---- run
@@ -125,10 +129,13 @@ static void print_values(const ScriptParam *p, const KernelData *d, int i)
     printf("%s\n", d->nelem[i] > SHOWN ? " ..." : "");
 }
 
-static heald_status write_output(KernelJob *j, const ScriptParam *p, const void *data)
+// Several kernels have a folder each.
+static heald_status write_output(KernelJob *j, const Node *decl, const ScriptParam *p,
+                                 const void *data)
 {
     const char *dir = cli_text(j->cli, OPT_OUTPUT_DIR);
     if (!dir) return HEALD_OK;
+    if (j->kernels.n > 1) dir = path_join(j->arena, dir, decl->u.sym);
     HostTensor t = {.name = p->name, .dtype = p->type, .rank = p->rank, .data = data};
     memcpy(t.dims, p->dims, (size_t)p->rank * sizeof *p->dims);
     const char *why = dir_make(j->arena, dir);
@@ -144,35 +151,66 @@ static heald_status run_interpreter(KernelJob *j, const ScriptKernel *k, const K
                                                                         : HEALD_DIAGNOSTIC;
 }
 
+// Through memory of a device that has its own.
+static heald_status launch_there(Device *device, const BuiltKernel *b, const ScriptKernel *k,
+                                 const KernelData *d, void **at, Error *e)
+{
+    heald_status s = HEALD_OK;
+    for (int i = 0; !s && i < d->n; i++) {
+        s = device->ops->allocate(device, d->bytes[i], &at[i], e);
+        if (!s) s = device->ops->copy(device, COPY_HOST_TO_DEVICE, at[i], d->at[i], d->bytes[i], e);
+    }
+    if (!s) s = launch_kernel(device, &b->runtime, at, k->dims, e);
+    for (int i = 0; !s && i < d->n; i++)
+        if (k->param[i].output)
+            s = device->ops->copy(device, COPY_DEVICE_TO_HOST, d->at[i], at[i], d->bytes[i], e);
+    if (!s) s = device_synchronise(device, e);
+    return s;
+}
+
 static heald_status run_compiled(KernelJob *j, const ScriptKernel *k, const KernelData *d)
 {
+    heald_context *c = j->context;
     BuiltKernel *b;
     heald_status s = kernel_compile(j, k, j->arena, &b);
     if (s) return s;
-    s = context_device(j->context);
-    if (!s) s = launch_kernel(j->context->device, &b->runtime, d->at, k->dims, &j->context->error);
+    s = context_device(c);
+    if (!s) s = kernel_load_on(j->arena, b, c->device, &c->error);
+    if (!s && c->device->ops->host_memory) {
+        s = launch_kernel(c->device, &b->runtime, d->at, k->dims, &c->error);
+    } else if (!s) {
+        void **at = NEW_ARRAY(j->arena, void *, d->n);
+        s = launch_there(c->device, b, k, d, at, &c->error);
+        for (int i = 0; i < d->n; i++) c->device->ops->free(c->device, at[i]);
+    }
     kernel_release(b);
     return s;
 }
 
-static heald_status run_body(KernelJob *j)
+static heald_status run_one(KernelJob *j, const Node *decl)
 {
-    ScriptKernel *k = kernel_instantiate(j, j->kernels.at[0], j->arena);
+    ScriptKernel *k = kernel_instantiate(j, decl, j->arena);
     if (!k) return HEALD_DIAGNOSTIC;
     KernelData d = kernel_data(j->arena, k);
     heald_status s = kernel_data_fill(j, k, &d, false);
     if (s) return s;
     s = j->context->interpret ? run_interpreter(j, k, &d) : run_compiled(j, k, &d);
+    if (!s && j->kernels.n > 1) printf("%s (%s)\n", decl->u.sym, k->extents);
     for (int i = 0; i < d.n && !s; i++) {
         if (!k->param[i].output) continue;
         printf("%s: %s", k->param[i].name, param_text(j->arena, &k->param[i]));
         print_values(&k->param[i], &d, i);
-        s = write_output(j, &k->param[i], d.at[i]);
+        s = write_output(j, decl, &k->param[i], d.at[i]);
     }
     return s;
 }
 
+static heald_status run_body(KernelJob *j)
+{
+    return kernel_each(j, run_one);
+}
+
 int cmd_kernel_run(Cli *c)
 {
-    return kernel_command(c, true, &small_primes, run_body);
+    return kernel_command(c, PICK_TARGET, &small_primes, run_body);
 }

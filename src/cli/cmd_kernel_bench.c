@@ -75,14 +75,10 @@ static int samples(const Cli *c)
     return cli_has(c, OPT_REPEAT) ? atoi(cli_text(c, OPT_REPEAT)) : 0;
 }
 
-static heald_status bench_body(KernelJob *j)
+static heald_status bench_one(KernelJob *j, const Node *decl)
 {
     heald_context *c = j->context;
-    if (c->interpret) {
-        return error_set(&c->error, HEALD_UNSUPPORTED,
-                         "--target interp: the interpreter's time means nothing");
-    }
-    ScriptKernel *k = kernel_instantiate(j, j->kernels.at[0], j->arena);
+    ScriptKernel *k = kernel_instantiate(j, decl, j->arena);
     if (!k) return HEALD_DIAGNOSTIC;
     Work work = work_of(j, k); // before it is lowered
     KernelData d = kernel_data(j->arena, k);
@@ -104,10 +100,21 @@ static heald_status bench_body(KernelJob *j)
     return s;
 }
 
+static heald_status bench_body(KernelJob *j)
+{
+    Error *e = &j->context->error;
+    if (j->context->interpret)
+        return error_set(e, HEALD_UNSUPPORTED,
+                         "--target interp: the interpreter's time means nothing");
+    if (j->context->target.kind == TARGET_CUDA)
+        return error_set(e, HEALD_UNSUPPORTED, "kernel bench measures on CPUs only");
+    return kernel_each(j, bench_one);
+}
+
 int cmd_kernel_bench(Cli *c)
 {
     static const ScriptExtents extents = {1, {1000}, 2, 0};
     int64_t n;
     if (cli_has(c, OPT_REPEAT) && !cli_int(c, OPT_REPEAT, 1, 1000, &n)) return EXIT_ERROR;
-    return kernel_command(c, true, &extents, bench_body);
+    return kernel_command(c, PICK_TARGET, &extents, bench_body);
 }

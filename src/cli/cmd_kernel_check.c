@@ -466,5 +466,5 @@ static heald_status check_body(KernelJob *j)
 
 int cmd_kernel_check(Cli *c)
 {
-    return kernel_command(c, false, &check_cases[0].extents, check_body);
+    return kernel_command(c, PICK_ALL, &check_cases[0].extents, check_body);
 }

@@ -11,7 +11,7 @@
 
 typedef struct Call {
     Cli *cli;
-    bool single;
+    KernelPick pick;
     const ScriptExtents *extents;
     KernelBody *body;
     int64_t seed;
@@ -48,21 +48,55 @@ static heald_status take_options(KernelJob *j)
     return compile_options_take(j->context, a, &o, &j->options);
 }
 
-static heald_status choose_kernels(KernelJob *j, const Node *file, bool single)
+bool kernel_is_gpu(const Node *decl)
 {
-    const char *path = j->cli->operand[0];
+    const Node *clauses = decl->kind == N_KERNEL ? decl->kid[KID_KERNEL_clauses] : NULL;
+    for (uint32_t i = 0; clauses && i < clauses->nkid; i++) {
+        const Node *c = clauses->kid[i], *args = c->kid[KID_CLAUSE_args];
+        if (!strcmp(c->u.sym, "on") && args->nkid && !strcmp(args->kid[0]->u.sym, "cuda"))
+            return true;
+    }
+    return false;
+}
+
+// Whether kernels for GPUs are asked for: 1, 0, or -1 where that is left open.
+static int wants_gpu(const KernelJob *j, KernelPick pick)
+{
+    const heald_context *c = j->context;
+    const char *stage = pick == PICK_STAGE ? cli_text(j->cli, OPT_STAGE) : NULL;
+    if (stage && !strcmp(stage, "c")) return 0;
+    if (stage && !strcmp(stage, "cuda")) return 1;
+    if (pick == PICK_ALL || (c->interpret && c->target.kind == TARGET_CPU)) return -1;
+    return c->target.kind == TARGET_CUDA;
+}
+
+static heald_status choose_kernels(KernelJob *j, const Node *file, KernelPick pick)
+{
+    const char *path = j->cli->operand[0], *name = cli_text(j->cli, OPT_KERNEL);
     heald_context *c = j->context;
-    heald_status s =
-        file_kernels(c, j->arena, file, path, cli_text(j->cli, OPT_KERNEL), &j->kernels);
-    if (s || !single || j->kernels.n == 1) return s;
-    if (j->kernels.n == 0) return error_set(&c->error, HEALD_NOT_FOUND, "%s has no kernel", path);
-    Buf names;
-    buf_init(&names, j->arena);
+    heald_status s = file_kernels(c, j->arena, file, path, name, &j->kernels);
+    if (s || name) return s;
+    if (pick != PICK_ALL && j->kernels.n == 0)
+        return error_set(&c->error, HEALD_NOT_FOUND, "%s has no kernel", path);
+    int gpu = wants_gpu(j, pick), n = 0;
+    for (int i = 0; i < j->kernels.n && gpu >= 0; i++)
+        n += kernel_is_gpu(j->kernels.at[i]) == (gpu == 1);
+    if (n == 0) return s;
+    n = 0;
     for (int i = 0; i < j->kernels.n; i++)
-        buf_printf(&names, "%s%s", i ? ", " : "", j->kernels.at[i]->u.sym);
-    return error_set(&c->error, HEALD_INVALID_ARGUMENT,
-                     "%s has several kernels: %s; choose one with --kernel", path,
-                     buf_text(&names));
+        if (kernel_is_gpu(j->kernels.at[i]) == (gpu == 1)) j->kernels.at[n++] = j->kernels.at[i];
+    j->kernels.n = n;
+    return s;
+}
+
+heald_status kernel_each(KernelJob *j, KernelOne *one)
+{
+    heald_status first = HEALD_OK;
+    for (int i = 0; i < j->kernels.n && (!first || first == HEALD_DIAGNOSTIC); i++) {
+        heald_status s = one(j, j->kernels.at[i]);
+        if (s && (!first || s != HEALD_DIAGNOSTIC)) first = s;
+    }
+    return first;
 }
 
 static heald_status call_body(heald_context *c, Arena *a, void *user)
@@ -80,15 +114,15 @@ static heald_status call_body(heald_context *c, Arena *a, void *user)
     if (!context_add_text(c, path, text, size, &file)) return HEALD_DIAGNOSTIC;
     j.file = file;
     heald_status s = take_options(&j);
-    if (!s) s = choose_kernels(&j, file, call->single);
+    if (!s) s = choose_kernels(&j, file, call->pick);
     if (!s) s = call->body(&j);
     call->failed_check = j.failed_check;
     return s;
 }
 
-int kernel_command(Cli *c, bool single, const ScriptExtents *extents, KernelBody *body)
+int kernel_command(Cli *c, KernelPick pick, const ScriptExtents *extents, KernelBody *body)
 {
-    Call call = {.cli = c, .single = single, .extents = extents, .body = body, .seed = 1};
+    Call call = {.cli = c, .pick = pick, .extents = extents, .body = body, .seed = 1};
     if (cli_has(c, OPT_SEED) && !cli_int(c, OPT_SEED, 0, INT64_MAX, &call.seed)) return EXIT_ERROR;
     if (!cli_context(c)) return EXIT_ERROR;
     if (context_call(c->context, call_body, &call)) return cli_context_error(c);
@@ -101,7 +135,7 @@ ScriptKernel *kernel_instantiate(KernelJob *j, const Node *decl, Arena *a)
 {
     heald_context *c = j->context;
     // an op goes through the processor's `copy`
-    const Target *t = decl->kind == N_OP ? &c->host : &c->target;
+    const Target *t = kernel_is_gpu(decl) ? &c->target : &c->host;
     return script_instantiate(a, &c->library, t, decl, &j->options, &c->diag);
 }
 
@@ -109,11 +143,11 @@ heald_status kernel_compile(KernelJob *j, const ScriptKernel *k, Arena *a, Built
 {
     heald_context *c = j->context;
     Builder b;
-    if (k->kernel->target.kind == TARGET_CUDA && !c->interpret) {
+    bool gpu = k->kernel->target.kind == TARGET_CUDA;
+    if (!c->interpret && gpu != (c->target.kind == TARGET_CUDA)) {
         return error_set(&c->error, HEALD_UNSUPPORTED,
-                         "kernel %s is for CUDA: this version generates code for CPUs only; "
-                         "--target interp runs it",
-                         k->decl->u.sym);
+                         "kernel %s is for %s: --target %s is needed, or --target interp",
+                         k->decl->u.sym, gpu ? "GPUs" : "CPUs", gpu ? "cuda" : "cpu");
     }
     heald_status s = context_builder(c, &b);
     return s ? s : kernel_build(&b, a, k->kernel, k->decl->u.sym, out, &c->diag, &c->error);
@@ -188,7 +222,7 @@ static heald_status compute(KernelJob *j, Kernel *k, const char *op, void *const
 {
     enum { INTERPRETED = 1 << 16 };
     heald_context *c = j->context;
-    if (c->interpret || nelem <= INTERPRETED) {
+    if (c->interpret || c->target.kind == TARGET_CUDA || nelem <= INTERPRETED) {
         return interp_run(k, data, NULL, &(InterpOptions){0}, &c->diag) ? HEALD_OK
                                                                         : HEALD_DIAGNOSTIC;
     }

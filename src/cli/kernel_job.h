@@ -18,10 +18,22 @@ typedef struct KernelJob {
     bool failed_check; // exit status 1 rather than 0
 } KernelJob;
 
+// Which kernels of a script a command works on without --kernel.
+typedef enum KernelPick {
+    PICK_ALL,
+    PICK_TARGET, // those for --target; all, if it is `interp` or there are none
+    PICK_STAGE   // those that have the text of --stage; the same
+} KernelPick;
+
 // Runs body with the script of the operand read and the options taken; gives the exit status.
-// single: the command works on one kernel only.
 typedef heald_status KernelBody(KernelJob *j);
-int kernel_command(Cli *c, bool single, const ScriptExtents *extents, KernelBody *body);
+int kernel_command(Cli *c, KernelPick pick, const ScriptExtents *extents, KernelBody *body);
+// Each of j->kernels in turn; what one has diagnostics about does not hinder the others. The first
+// failure.
+typedef heald_status KernelOne(KernelJob *j, const Node *decl);
+heald_status kernel_each(KernelJob *j, KernelOne *one);
+
+bool kernel_is_gpu(const Node *decl); // an op is not
 
 // NULL with diagnostics.
 ScriptKernel *kernel_instantiate(KernelJob *j, const Node *decl, Arena *a);

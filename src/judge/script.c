@@ -385,7 +385,8 @@ static bool complete_choices(Script *s, Instance *in, Choices *out)
     return true;
 }
 
-// A kernel `on cuda(sm_90a)` is made for that architecture, whatever is at hand.
+// A kernel `on cuda(sm_90a)` is made for that architecture, whatever is at hand; one `on cuda` for
+// the GPU that is wanted.
 static bool choose_target(Script *s, const Target *host, Target *out)
 {
     const Node *clauses = s->decl->kid[KID_KERNEL_clauses];
@@ -394,6 +395,7 @@ static bool choose_target(Script *s, const Target *host, Target *out)
         const Node *c = clauses->kid[i], *args = c->kid[KID_CLAUSE_args];
         if (strcmp(c->u.sym, "on") || !args->nkid || strcmp(args->kid[0]->u.sym, "cuda")) continue;
         const char *arch = args->nkid > 1 ? args->kid[1]->u.sym : "sm_80";
+        if (args->nkid == 1 && host->kind == TARGET_CUDA) continue;
         if (target_cuda(out, arch)) continue;
         diag_error(s->diag, c->loc, "architecture %s is not known", arch);
         return false;

@@ -29,11 +29,46 @@ err "the pass is named" 'weave'
 try "an unknown stage" 2 kernel source $good --kernel scaled --stage ptx
 try "a kernel for CUDA" 0 kernel source lib/kernels/cuda/copy.hd --stage cuda
 out "it is CUDA C" '__global__'
-try "a kernel for CUDA as C" 2 kernel source lib/kernels/cuda/copy.hd
+try "the text of its compiler" 0 kernel source lib/kernels/cuda/copy.hd
+out "it is CUDA C" '__global__'
+try "a kernel for CUDA as C" 2 kernel source lib/kernels/cuda/copy.hd --stage c
 err "the right stage is told" 'use --stage cuda'
 try "a kernel for CUDA by the interpreter" 0 kernel check lib/kernels/cuda/copy.hd --shape s=3x5
-try "several kernels" 2 kernel source $good
-err "they are listed" 'twice_rows, scaled'
+try "several kernels" 0 kernel source $good
+[ "$(grep -c -E '^int32_t (twice_rows|scaled)_main' "$work/out")" -eq 2 ]
+verdict $? "both are printed"
+both=examples/kernels/scan_inclusive.hd
+try "a file for CPU and GPU" 0 kernel source $both
+out "its CPU kernel is taken" '^int32_t scan_inclusive_cpu_main'
+! grep -q '__global__' "$work/out"
+verdict $? "its GPU kernel is not"
+for option in '--stage cuda' '--target interp:sm_90' '--target cuda:sm_90'; do
+    try "source $option" 0 kernel source $both $option
+    out "$option takes its GPU kernel" '__global__'
+    ! grep -q 'int32_t scan_inclusive_cpu_main' "$work/out"
+    verdict $? "$option leaves its CPU kernel"
+done
+try "source --stage c" 0 kernel source $both --stage c --target interp:sm_90
+out "a stage counts more than the target" '^int32_t scan_inclusive_cpu_main'
+try "all of them" 0 kernel source $both --stage ir --target interp
+[ "$(grep -c '^kernel ' "$work/out")" -eq 2 ]
+verdict $? "interp takes both"
+try "run of a file for both" 0 kernel run $both
+cp "$work/out" "$work/cpu"
+try "run by the interpreter" 0 kernel run $both --target interp --output-dir "$work/several"
+out "a heading for each" '^scan_inclusive_cuda \('
+[ "$(ls "$work/several")" = "$(printf 'scan_inclusive_cpu\nscan_inclusive_cuda')" ]
+verdict $? "a folder for each"
+try "run of a GPU's kernel by the interpreter" 0 kernel run $both --target interp:sm_80
+cmp -s "$work/out" "$work/cpu"
+verdict $? "it gives the same"
+try "a GPU's kernel on a CPU" 2 kernel run lib/kernels/cuda/copy.hd
+err "what is needed is told" 'is for GPUs: --target cuda is needed, or --target interp'
+try "a CPU's kernel on a GPU" 2 kernel run $good --target cuda:sm_80
+err "what is needed is told" 'is for CPUs: --target cpu is needed'
+try "one that is wrong among several" 2 kernel run $good --shape n=4,m=2
+err "its name is told" "no dimension 'm'"
+out "the others are run" '^twice_rows \(m = 2, n = 4\)'
 try "an unknown kernel" 2 kernel source $good --kernel none
 err "its name is told" "no kernel 'none'"
 try "a dynamic dimension" 0 kernel source $good --kernel scaled --dynamic n --stage ir
@@ -107,5 +142,14 @@ try "bench" 0 kernel bench $good --kernel scaled --shape n=1000 --repeat 5
 out "bench tells the time" '^  time .*median'
 out "bench tells the rate" 'GFLOP/s'
 out "bench tells the limit" 'limited by'
+try "bench of a file for both" 0 kernel bench $both --shape m=3,n=100 --repeat 5
+out "the CPU's" '^scan_inclusive_cpu'
+! grep -q '^scan_inclusive_cuda' "$work/out"
+verdict $? "not the GPU's"
+try "bench of several" 0 kernel bench $good --repeat 5 --shape n=100
+[ "$(grep -c 'limited by' "$work/out")" -eq 2 ]
+verdict $? "each is timed"
+try "bench on a GPU" 2 kernel bench $both --target cuda:sm_80
+err "it is told" 'on CPUs only'
 try "bench by the interpreter" 2 kernel bench $good --kernel scaled --target interp
 finish
