@@ -72,6 +72,8 @@ typedef struct Eval {
     int choosing;
     int reducing;      // reductions and folds around, of the value being computed
     bool hole_reduced; // a hole was read in one
+    const Tensor *row_of; // a row of this hole is at hand, and
+    const Value *row;     //   this is its index, all but the last part
     bool guard_leaves; // leaves are read with a guard: the index may lie outside
     bool returning;    // a return was reached; its value is in `result`
     Value result;

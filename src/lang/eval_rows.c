@@ -95,12 +95,15 @@ static bool all_outputs(Eval *e, Loc loc, Tensor *t, int n, const Value *index)
     ep->hole->is_hole = false;
     ep->hole->buf = t->rows;
     e->guard_leaves = false;
+    e->row_of = ep->hole;
+    e->row = index;
     for (int k = 0; ok && k < ep->noutput; k++) {
         Value at[EVAL_MAX_RANK];
         for (int i = 0; i < n; i++) at[i] = index[i];
         if (t->of_rows[k]) ok = row_of(e, loc, ep->outputs[k], ep->memory[k], n, at);
     }
     e->guard_leaves = guard;
+    e->row_of = NULL;
     *ep->hole = saved;
     e->shared.n = shared; // they read the hole
     return ok;

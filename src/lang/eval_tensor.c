@@ -151,6 +151,13 @@ static bool known_element(Eval *e, Loc loc, const Tensor *t, int n, const Value 
     return true;
 }
 
+static bool is_row_at_hand(const Eval *e, int n, const Value *index)
+{
+    for (int i = 0; i < n - 1; i++)
+        if (!value_equal(&index[i], &e->row[i])) return false;
+    return true;
+}
+
 bool tensor_load(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value *out)
 {
     if (t->let) return share_load(e, loc, t, n, index, let_load, out);
@@ -163,6 +170,8 @@ bool tensor_load(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value *
         return true;
     }
     if (t->elements && known_element(e, loc, t, n, index, out)) return true;
+    if (t == e->row_of && !is_row_at_hand(e, n, index))
+        return eval_fail(e, loc, "an epilogue of rows reads another row");
     if (t->buf) return leaf_load(e, loc, t, n, index, NULL, out);
     if (t->producer) return share_load(e, loc, t, n, index, op_element, out);
     return eval_fail(e, loc, "'%s' is a result: it can be stored, not read", t->name);

@@ -31,7 +31,8 @@ typedef struct Case {
 // Fixed, so that goldens do not depend on the machine.
 static inline Target case_target(const Node *kernel)
 {
-    Target cpu = {TARGET_CPU, "x86-64-v3", 32, 16, 4, 1, 0, 32 << 10, 1 << 20, 8 << 20}, cuda;
+    Target cpu = {TARGET_CPU, "x86-64-v3", 32, 16, 4, 1, 0, 32 << 10, 1 << 20, 8 << 20, false},
+           cuda;
     Node *clauses = kernel->kind == N_KERNEL ? KID((Node *)kernel, KERNEL, clauses) : NULL;
     for (int i = 0; clauses && i < NREST(clauses); i++) {
         Node *c = REST(clauses)[i], *args = KID(c, CLAUSE, args);
