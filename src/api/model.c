@@ -91,6 +91,7 @@ static heald_status load_body(heald_context *c, Arena *scratch, void *user)
     if (s) return s;
     m->input = describe(m, &m->graph->inputs);
     m->output = describe(m, &m->graph->outputs);
+    model_section_init(&m->section, c, m->graph);
     return HEALD_OK;
 }
 
@@ -132,20 +133,10 @@ heald_status heald_model_load_text(heald_context *c, const char *name, const cha
                 out);
 }
 
-static void instance_free(ModelInstance *i)
-{
-    if (!i) return;
-    plan_runner_destroy(i->runner);
-    model_release(i->compiled);
-    arena_free(&i->arena);
-    memory_free(i);
-}
-
 void heald_model_destroy(heald_model *m)
 {
     if (!m) return;
-    for (int i = 0; i < m->ninstance; i++) instance_free(m->instance[i]);
-    instance_free(m->unfinished);
+    model_section_free(&m->section);
     onnx_model_close(m->onnx);
     if (m->file.data) file_unmap(&m->file);
     arena_free(&m->arena);
@@ -204,204 +195,6 @@ static heald_status check_input(heald_model *m, int i, const heald_tensor *t)
                      buf_text(&want));
 }
 
-static bool same_dims(const ModelInstance *in, int i, const heald_tensor *t)
-{
-    for (int k = 0; k < t->rank; k++)
-        if (in->dims[i][k + 1] != t->dims[k]) return false;
-    return true;
-}
-
-// Whether the plan takes the sizes of the inputs.
-static bool takes(const heald_model *m, ModelInstance *in, heald_tensor *const *inputs)
-{
-    const int64_t *dims[MODEL_MAX_INPUTS];
-    PlanInstance *plan;
-    ASSERT(m->graph->inputs.n <= MODEL_MAX_INPUTS);
-    for (int i = 0; i < m->graph->inputs.n; i++) dims[i] = inputs[i]->dims;
-    return plan_prepare(in->runner, dims, &plan, NULL) == HEALD_OK;
-}
-
-static bool same_elements(const heald_model *m, const heald_tensor *t, const void *want)
-{
-    heald_tensor *host;
-    if (tensor_to_host((heald_tensor *)t, &host, &m->context->error)) return false;
-    bool same = !memcmp(want, host->data, (size_t)host->bytes);
-    heald_tensor_release(host);
-    return same;
-}
-
-static bool is_for(const heald_model *m, ModelInstance *in, heald_tensor *const *inputs)
-{
-    for (int i = 0; i < m->graph->inputs.n; i++) {
-        const heald_tensor *t = inputs[i];
-        if (in->dims[i][0] != t->rank) return false;
-        if ((!in->open || in->fixed[i]) && !same_dims(in, i, t)) return false;
-        if (in->fixed[i] && !same_elements(m, t, in->fixed[i])) return false;
-    }
-    return !in->open || takes(m, in, inputs);
-}
-
-// The elements of an input become part of the instance.
-static heald_status fix_input(heald_model *m, ModelInstance *in, int i, heald_tensor *t)
-{
-    void *copy = arena_alloc(&in->arena, (size_t)t->bytes);
-    heald_tensor *host;
-    heald_status s = tensor_to_host(t, &host, &m->context->error);
-    if (s) return s;
-    memcpy(copy, host->data, (size_t)host->bytes);
-    in->fixed[i] = copy;
-    heald_tensor_release(host);
-    return HEALD_OK;
-}
-
-// Tries again with more inputs known, as long as the graph asks for them.
-static heald_status specialise(heald_model *m, ModelInstance *in, heald_tensor *const *inputs,
-                               Graph **out)
-{
-    heald_context *c = m->context;
-    int n = m->graph->inputs.n;
-    heald_status status = HEALD_OK;
-    const int64_t **dims = NEW_ARRAY(&in->arena, const int64_t *, n);
-    int *rank = NEW_ARRAY(&in->arena, int, n);
-    bool *wanted = NEW_ARRAY(&in->arena, bool, n);
-    for (int i = 0; i < n; i++) {
-        dims[i] = in->dims[i] + 1;
-        rank[i] = inputs[i]->rank;
-    }
-    Specialisation s = {.dims = dims, .rank = rank, .data = in->fixed, .wanted = wanted};
-    s.dynamic = in->open;
-    s.precision = c->precision;
-    for (bool more = true; more && !status;) {
-        more = false;
-        memset(wanted, 0, (size_t)n * sizeof *wanted);
-        diag_clear(&c->diag);
-        *out = graph_specialise(m->graph, &in->arena, &s, &c->host, &c->diag);
-        for (int i = 0; i < n && !*out && !status; i++) {
-            if (!wanted[i] || in->fixed[i]) continue;
-            status = fix_input(m, in, i, inputs[i]);
-            more = true;
-        }
-    }
-    return *out || status ? status : HEALD_DIAGNOSTIC;
-}
-
-static void show_progress(void *user, int done, int total, const char *name)
-{
-    const heald_context_options *o = user;
-    o->progress(o->user, done, total, name);
-}
-
-static bool is_cancelled(void *user)
-{
-    const heald_context_options *o = user;
-    return o->cancel(o->user) != 0;
-}
-
-static heald_status compile(heald_model *m, ModelInstance *in, heald_tensor *const *inputs)
-{
-    heald_context *c = m->context;
-    Graph *g = NULL;
-    heald_status s = specialise(m, in, inputs, &g);
-    if (!s && in->open && graph_broken_requirement(g)) s = HEALD_DIAGNOSTIC;
-    if (s) return s;
-    CompileOptions o = {.target = c->target, .user = &c->options};
-    if (c->options.progress) o.progress = show_progress;
-    s = context_builder(c, &o.builder);
-    if (!s) s = context_device(c);
-    o.pool = c->pool;
-    if (!s) s = model_compile(g, &in->arena, &o, &in->compiled, &c->diag, &c->error);
-    RunOptions run = {.cancel = c->options.cancel ? is_cancelled : NULL, .user = &c->options};
-    if (!s) s = model_load(in->compiled, c->device, &c->error);
-    if (!s) s = plan_runner_create(in->compiled->plan, c->device, &run, &in->runner, &c->error);
-    return s;
-}
-
-// The least recently used one makes room.
-static void keep(heald_model *m, ModelInstance *in)
-{
-    int at = m->ninstance;
-    if (at == MODEL_MAX_INSTANCES) {
-        at = 0;
-        for (int i = 1; i < m->ninstance; i++)
-            if (m->instance[i]->used < m->instance[at]->used) at = i;
-        instance_free(m->instance[at]);
-    } else {
-        m->ninstance++;
-    }
-    m->instance[at] = in;
-    m->unfinished = NULL;
-}
-
-// An instance for the inputs, open or not, in m->unfinished.
-static heald_status try_instance(heald_model *m, heald_tensor *const *inputs, bool open)
-{
-    heald_context *c = m->context;
-    instance_free(m->unfinished);
-    ModelInstance *in = m->unfinished = memory_alloc_zeroed(sizeof *in);
-    if (!in) return error_no_memory(&c->error, sizeof *in, "a compiled model");
-    in->arena.nomem = &c->nomem;
-    in->open = open;
-    int n = m->graph->inputs.n;
-    in->dims = NEW_ARRAY(&in->arena, const int64_t *, n);
-    in->fixed = NEW_ARRAY(&in->arena, const void *, n);
-    for (int i = 0; i < n; i++) {
-        int64_t *dims = NEW_ARRAY(&in->arena, int64_t, inputs[i]->rank + 1);
-        dims[0] = inputs[i]->rank;
-        memcpy(dims + 1, inputs[i]->dims, (size_t)inputs[i]->rank * sizeof *dims);
-        in->dims[i] = dims;
-    }
-    heald_status s = compile(m, in, inputs);
-    if (!s && open && !takes(m, in, inputs)) s = HEALD_CHECK_FAILED;
-    return s;
-}
-
-static bool is_open(const heald_model *m)
-{
-    if (m->graph->inputs.n > MODEL_MAX_INPUTS) return false;
-    for (int i = 0; i < m->graph->inputs.n; i++) {
-        const GraphValue *v = m->graph->inputs.at[i];
-        if (v->rank < 0) return true;
-        for (int k = 0; k < v->rank; k++)
-            if (v->dims[k].kind != V_INT) return true;
-    }
-    return false;
-}
-
-// The sizes that a message is about.
-static void note_sizes(const heald_model *m, heald_tensor *const *inputs)
-{
-    Buf text;
-    buf_init(&text, &m->context->scratch);
-    for (int i = 0; i < m->graph->inputs.n; i++) {
-        const GraphValue *v = m->graph->inputs.at[i];
-        for (int k = 0; k < inputs[i]->rank; k++) {
-            const Value *d = v->rank < 0 ? NULL : &v->dims[k];
-            if (d && d->kind == V_INT) continue;
-            buf_printf(&text, "%s%s is %lld (axis %d of input '%s')", text.size ? ", " : "",
-                       d && d->kind == V_STR && d->u.str[0] ? d->u.str : "the extent",
-                       (long long)inputs[i]->dims[k], k, v->name);
-        }
-    }
-    if (text.size) diag_note(&m->context->diag, 0, "where %s", buf_text(&text));
-}
-
-// Open if the model is; where it cannot be for these sizes, made for them alone. What is wrong with
-// them shows then.
-static heald_status make_instance(heald_model *m, heald_tensor *const *inputs, ModelInstance **out)
-{
-    bool open = is_open(m) && m->context->target.kind == TARGET_CPU;
-    heald_status s = open ? try_instance(m, inputs, true) : HEALD_CHECK_FAILED;
-    if (s == HEALD_DIAGNOSTIC || s == HEALD_CHECK_FAILED || s == HEALD_INVALID_ARGUMENT) {
-        diag_clear(&m->context->diag);
-        s = try_instance(m, inputs, false);
-        if (s == HEALD_DIAGNOSTIC) note_sizes(m, inputs);
-    }
-    if (s) return s;
-    *out = m->unfinished;
-    keep(m, m->unfinished);
-    return HEALD_OK;
-}
-
 heald_status model_instance(heald_model *m, heald_tensor *const *inputs, ModelInstance **out)
 {
     *out = NULL;
@@ -409,18 +202,14 @@ heald_status model_instance(heald_model *m, heald_tensor *const *inputs, ModelIn
         heald_status s = check_input(m, i, inputs[i]);
         if (s) return s;
     }
-    for (int i = 0; i < m->ninstance && !*out; i++)
-        if (is_for(m, m->instance[i], inputs)) *out = m->instance[i];
-    heald_status s = *out ? HEALD_OK : make_instance(m, inputs, out);
-    if (!s) (*out)->used = ++m->clock;
-    return s;
+    return model_section_instance(&m->section, inputs, out);
 }
 
 heald_status model_run(heald_model *m, heald_tensor *const *inputs, heald_tensor **outputs)
 {
     ModelInstance *in;
     heald_status s = model_instance(m, inputs, &in);
-    return s ? s : plan_run_host(in->runner, inputs, outputs, &m->context->error);
+    return s ? s : section_run_host(&m->section.base, inputs, outputs, &m->context->error);
 }
 
 // ---- public
@@ -462,8 +251,5 @@ heald_status heald_model_run(heald_model *m, heald_tensor *const *inputs, heald_
 
 const ModelInstance *model_current(const heald_model *m)
 {
-    const ModelInstance *last = NULL;
-    for (int i = 0; i < m->ninstance; i++)
-        if (!last || m->instance[i]->used > last->used) last = m->instance[i];
-    return last;
+    return model_section_current(&m->section);
 }

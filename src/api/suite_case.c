@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// One case: the model is specialised on the shapes of its inputs, compiled, run on each set of data
-// and compared. Inputs that shapes depend on are specialised on too, where the graph asks for them.
+// One case: the model is compiled for its inputs, run on each set of data and compared. Where the
+// graph asks for the elements of inputs that shapes depend on, the report says so.
 #include "api/suite_case.h"
 
+#include "api/section.h"
 #include "api/test_data.h"
 #include "base/os.h"
 #include "frontends/onnx_import.h"
-#include "graph/model.h"
 #include "judge/compare.h"
 
 #include <string.h>
@@ -19,6 +19,7 @@ typedef struct Case {
     Graph *graph;
     TestData data;
     HostTensor **given; // by input of the graph
+    ModelSection section;
 } Case;
 
 static bool fail(Case *c, const char *why)
@@ -63,43 +64,6 @@ static bool give_inputs(Case *c)
     return true;
 }
 
-// ---- specialising
-
-// Tries again with more inputs known, as long as the graph asks for them.
-static Graph *specialise(Case *c)
-{
-    const Graph *g = c->graph;
-    int n = g->inputs.n;
-    const int64_t **dims = NEW_ARRAY(c->arena, const int64_t *, n);
-    int *rank = NEW_ARRAY(c->arena, int, n);
-    const void **data = NEW_ARRAY(c->arena, const void *, n);
-    bool *wanted = NEW_ARRAY(c->arena, bool, n);
-    for (int i = 0; i < n; i++) {
-        dims[i] = c->given[i]->dims;
-        rank[i] = c->given[i]->rank;
-    }
-    Specialisation s = {.dims = dims, .rank = rank, .data = data, .wanted = wanted};
-    s.precision = c->context->precision;
-    Buf note;
-    buf_init(&note, c->arena);
-    for (;;) {
-        memset(wanted, 0, (size_t)n * sizeof *wanted);
-        diag_clear(&c->context->diag);
-        Graph *to = graph_specialise(g, c->arena, &s, &c->context->host, &c->context->diag);
-        bool more = false;
-        for (int i = 0; !to && i < n; i++) {
-            if (!wanted[i] || data[i]) continue;
-            more = true;
-            data[i] = c->given[i]->data;
-            buf_printf(&note, "%s'%s'", note.size ? ", " : "specialised on ",
-                       g->inputs.at[i]->name);
-        }
-        if (more) continue;
-        c->k->note = buf_text(&note);
-        return to;
-    }
-}
-
 // ---- running
 
 static bool compare(Case *c, int output, const heald_tensor *got)
@@ -136,18 +100,16 @@ static heald_status make_tensors(Case *c, int n, HostTensor *const *from, heald_
     return s ? error_set(&c->context->error, s, "an input cannot be a tensor") : s;
 }
 
-static heald_status run_model(Case *c, CompiledModel *m, heald_tensor **outputs)
+static heald_status run_model(Case *c, heald_tensor **outputs)
 {
     Error *e = &c->context->error;
     heald_tensor **inputs = NEW_ARRAY(c->arena, heald_tensor *, c->graph->inputs.n);
-    PlanRunner *runner;
+    ModelInstance *in;
     heald_status s = make_tensors(c, c->graph->inputs.n, c->given, inputs);
-    if (!s) s = model_load(m, c->context->device, e);
-    if (!s) s = plan_runner_create(m->plan, c->context->device, NULL, &runner, e);
+    if (!s) s = model_section_instance(&c->section, inputs, &in);
     if (s) return s;
-    s = plan_run_host(runner, inputs, outputs, e);
-    plan_runner_destroy(runner);
-    return s;
+    if (*in->note) c->k->note = arena_printf(c->arena, "specialised on %s", in->note);
+    return section_run_host(&c->section.base, inputs, outputs, e);
 }
 
 static bool run_set(Case *c, const char *folder)
@@ -157,15 +119,9 @@ static bool run_set(Case *c, const char *folder)
     if (why) return fail(c, why);
     if (!give_inputs(c)) return false;
     if (c->data.noutput != c->graph->outputs.n) return fail(c, "another number of outputs");
-    Graph *g = specialise(c);
-    if (!g) return fail_diag(c);
-    CompileOptions o = {.target = x->target};
-    CompiledModel *m;
-    heald_status s = context_builder(x, &o.builder);
-    if (!s) s = context_device(x);
-    if (!s) s = model_compile(g, c->arena, &o, &m, &x->diag, &x->error);
     heald_tensor **outputs = NEW_ARRAY(c->arena, heald_tensor *, c->graph->outputs.n);
-    if (!s) s = run_model(c, m, outputs);
+    diag_clear(&x->diag);
+    heald_status s = run_model(c, outputs);
     if (s == HEALD_DIAGNOSTIC) return fail_diag(c);
     if (s) return fail(c, arena_strdup(c->arena, x->error.text));
     for (int i = 0; i < c->graph->outputs.n; i++)
@@ -210,6 +166,11 @@ void suite_case_run(heald_context *context, Arena *a, double rtol, double atol, 
     }
     test_data_tolerance(a, k->path, &c.rtol, &c.atol);
     c.graph = onnx_import(a, &context->library, context_ops(context), m, k->path, &context->diag);
-    if (c.graph) run_sets(&c);
-    else fail_diag(&c);
+    if (!c.graph) {
+        fail_diag(&c);
+        return;
+    }
+    model_section_init(&c.section, context, c.graph);
+    run_sets(&c);
+    model_section_free(&c.section);
 }

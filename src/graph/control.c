@@ -130,12 +130,27 @@ static GraphValue *selected(Specialiser *s, const GraphNode *n, GraphValue *cond
     return apply(s, n, "where", 3, input, NULL, value_none());
 }
 
+// Whether the branches are more than to be computed both.
+static bool is_heavy(const Specialiser *s, const GraphNode *n)
+{
+    enum { FEW_NODES = 8 };
+    int count = 0;
+    for (int i = 0; i < s->from->nodes.n && count <= FEW_NODES; i++) {
+        const GraphNode *one = s->from->nodes.at[i];
+        for (const GraphGuard *g = one->guard; g; g = g->outer)
+            if (g->cond == n->input[0]) count += one->body ? FEW_NODES + 1 : 1;
+    }
+    return count > FEW_NODES;
+}
+
 static bool conditional(Specialiser *s, const GraphNode *n)
 {
     GraphValue *cond = value_at(s, n->input[0]);
     if (!cond || cond->type != DT_BOOL || graph_value_nelem(cond) != 1)
         return bad_node(s, n, "needs one truth value");
     specialise_known(s, n, cond);
+    if (!cond->data && s->cut && is_heavy(s, n))
+        return must_know(s, n, cond, "as its branches are large, the condition");
     for (int i = 0; i < n->noutput; i++) {
         if (!n->output[i]) continue;
         GraphValue *yes = value_at(s, n->input[1 + i]);
@@ -300,6 +315,38 @@ static bool scan(Specialiser *s, const GraphNode *n)
     if (!run_scan(s, n, &c, input, input + c.nstate, scans)) return false;
     for (int k = 0; k < c.nstate; k++) set_output(s, n, k, input[k]);
     return stack_scans(s, n, c.nstate, c.nout, scans, c.out_axis);
+}
+
+// ---- which loops become part of the graph
+
+static int64_t body_nodes(const GraphBody *b)
+{
+    int64_t n = 1 + b->nodes.n;
+    for (int i = 0; i < b->nodes.n; i++)
+        if (b->nodes.at[i]->body) n += body_nodes(b->nodes.at[i]->body);
+    return n;
+}
+
+bool control_unrolls(Specialiser *s, const GraphNode *n)
+{
+    enum { MAX_NODES = 1024 };
+    int64_t count = 0;
+    if (n->control == CONTROL_LOOP) {
+        const GraphValue *trips = n->ninput > 0 ? value_at(s, n->input[0]) : NULL;
+        if (trips && !trips->data) return false;
+        if (trips && graph_value_nelem(trips) == 1)
+            count = max_i64(0, dtype_load_i64(trips->type, trips->data));
+    } else {
+        const GraphValue *last = n->ninput > 0 ? value_at(s, n->input[n->ninput - 1]) : NULL;
+        int nin = (int)attr_number(s, n, "num_scan_inputs", 0, 0);
+        if (n->ninput != n->body->inputs.n || !last || nin < 1) return true;
+        int64_t axis = attr_number(s, n, "scan_input_axes", nin - 1, 0);
+        if (axis < 0) axis += last->rank;
+        if (axis < 0 || axis >= last->rank) return true;
+        if (last->dims[axis].kind != V_INT) return false;
+        count = last->dims[axis].u.i;
+    }
+    return count <= MAX_NODES / body_nodes(n->body);
 }
 
 bool specialise_control(Specialiser *s, const GraphNode *n)

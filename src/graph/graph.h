@@ -70,7 +70,7 @@ struct GraphNode {
 };
 
 // A dimension that the model leaves open: extents of inputs along an axis, of which this is the
-// first.
+// first; or an element of an input, see PlanDim.
 typedef struct GraphDim {
     const char *name;
     int input, axis;
@@ -92,7 +92,10 @@ typedef struct Graph {
     GraphValues values;
     GraphNodes nodes; // producers before readers
     GraphValues inputs, outputs;
-    VEC(GraphDim) dims; // after specialisation: what is open
+    bool is_section;       // what was left of a graph that was cut; shares its nodes and values
+    const bool *must_know; // (inputs) their elements are needed to specialise it; NULL: none
+    const struct GraphCut *cut; // after specialisation: what follows, graph/cut.h; NULL: nothing
+    VEC(GraphDim) dims;         // after specialisation: what is open
     VEC(GraphRequirement) requirements;
     // After specialisation: what f32 is computed in; nodes that compute in the narrow type, and in
     // f32 for its readers' sake; elements of constants that the narrow type has no room for.
@@ -100,6 +103,7 @@ typedef struct Graph {
     int nnarrow, nwide;
     int64_t beyond;
     const char *beyond_name; // the first such constant
+    VEC(int) fired;          // by rule of the library: how often it applied
 } Graph;
 
 // Making a graph. Names are copied.
@@ -136,7 +140,10 @@ typedef struct Specialisation {
     const int64_t *const *dims;
     const int *rank;
     const void *const *data; // or NULL
-    int64_t fold_limit;      // elements of a folded result; 0: 4 Mi
+    const bool *open;   // (inputs) the elements of data are values at hand of dimensions; or NULL
+    const DType *type;  // (inputs) or NULL: as the graph says
+    bool cut;           // where something is known only at run time the graph may be cut
+    int64_t fold_limit; // elements of a folded result; 0: 4 Mi
     // Dimensions that the model leaves open stay open; `dims` has values at hand, at least 1.
     bool dynamic;
     Precision precision;

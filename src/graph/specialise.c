@@ -373,7 +373,9 @@ static bool take_node(Specialiser *s, const GraphNode *n, const Chosen *c, int n
         }
     }
     bool folded = node_known(&probe) && node_fold_constant(s->to, &probe, s->target, s->fold_limit);
-    if (has_run_extents(c->inst)) {
+    if (has_run_extents(c->inst) && !folded && s->cut) {
+        cut_counted(s, c->inst, output);
+    } else if (has_run_extents(c->inst)) {
         if (!folded) return run_extents_fail(s, n, &probe);
         if (!take_run_extents(s, n, c->inst, output)) return false;
     }
@@ -405,23 +407,63 @@ bool specialise_node(Specialiser *s, const GraphNode *n, GraphValue *const *inpu
     return true;
 }
 
+static bool visit_control(Specialiser *s, const GraphNode *n)
+{
+    if (n->is_if) return specialise_control(s, n);
+    bool cut = s->cut;
+    if (cut && !control_unrolls(s, n)) {
+        cut_put_off(s, n, true);
+        return true;
+    }
+    s->cut = false; // not within a loop that becomes part of the graph
+    bool ok = specialise_control(s, n);
+    s->cut = cut;
+    return ok;
+}
+
 static bool visit(Specialiser *s, const GraphNode *n)
 {
-    if (!guard_holds(s, n->guard)) return true;
-    if (n->is_if || n->control) return specialise_control(s, n);
+    if (n->is_if || n->control) return visit_control(s, n);
     GraphValue **input = NEW_ARRAY(s->scratch, GraphValue *, n->ninput);
     GraphValue **output = NEW_ARRAY(s->scratch, GraphValue *, n->noutput);
     for (int i = 0; i < n->ninput; i++) input[i] = n->input[i] ? s->map[n->input[i]->id] : NULL;
     if (!specialise_node(s, n, input, output)) return false;
-    for (int i = 0; i < n->noutput; i++)
-        if (n->output[i]) s->map[n->output[i]->id] = output[i];
+    for (int i = 0; i < n->noutput; i++) {
+        if (!n->output[i]) continue;
+        s->map[n->output[i]->id] = output[i];
+        if (s->cut && cut_is_counted(s, output[i])) s->late[n->output[i]->id] = true;
+    }
     return true;
+}
+
+// Visits a node, or puts it off.
+static bool visit_or_cut(Specialiser *s, const GraphNode *n)
+{
+    if (cut_is_late(s, n)) {
+        cut_put_off(s, n, false);
+        return true;
+    }
+    Diag *d = s->diag, quiet;
+    int nrequirement = s->to->requirements.n, niteration = s->niteration;
+    diag_init(&quiet, s->scratch, s->to->library->sources);
+    s->diag = &quiet;
+    s->unknown.n = 0;
+    bool ok = visit(s, n) || cut_after_failure(s, n);
+    s->diag = d;
+    if (ok && !quiet.nerror) return true;
+    s->to->requirements.n = nrequirement;
+    s->niteration = niteration;
+    s->unknown.n = ok ? 0 : s->unknown.n;
+    return ok || visit(s, n); // again, for what is wrong
 }
 
 bool specialise_nodes(Specialiser *s, const GraphNodes *nodes)
 {
-    for (int i = 0; i < nodes->n; i++)
-        if (!visit(s, nodes->at[i])) return false;
+    for (int i = 0; i < nodes->n; i++) {
+        const GraphNode *n = nodes->at[i];
+        if (!guard_holds(s, n->guard)) continue;
+        if (!(s->cut ? visit_or_cut : visit)(s, n)) return false;
+    }
     return true;
 }
 
@@ -469,13 +511,16 @@ static bool specialise(Specialiser *s, const Specialisation *how)
         if (v->data) s->map[i] = specialise_constant(s, v);
     }
     if (!specialise_nodes(s, &s->from->nodes)) return false;
-    for (int i = 0; i < s->from->outputs.n; i++)
+    bool cut = s->loops.n || s->rest.n || s->counted.n;
+    if (s->again) return true;
+    if (cut) cut_outputs(s);
+    for (int i = 0; i < s->from->outputs.n && !cut; i++)
         graph_output(s->to, s->map[s->from->outputs.at[i]->id]);
     graph_remove_dead(s->to, s->scratch);
     if (s->dynamic) specialise_sizes(s->to);
     if (!graph_rewrite(s->to, s->target, s->fold_limit, s->diag)) return false;
     graph_narrow(s->to, how->precision, s->target);
-    return true;
+    return !cut || cut_steps(s);
 }
 
 // Marks the inputs that v is computed from.
@@ -493,12 +538,25 @@ Graph *graph_specialise(const Graph *g, Arena *a, const Specialisation *how, con
                         Diag *d)
 {
     Arena scratch = {.nomem = a->nomem};
-    Graph *to = graph_new(a, g->library, g->ops, g->name);
-    Specialiser s = {.from = g, .to = to, .target = t, .diag = d, .scratch = &scratch};
-    s.map = NEW_ARRAY(a, GraphValue *, g->values.n);
-    s.dynamic = how->dynamic;
-    s.fold_limit = how->fold_limit ? how->fold_limit : FOLD_LIMIT;
-    bool ok = specialise(&s, how);
+    Graph *to;
+    Specialiser s;
+    bool *deferred = NEW_ARRAY(&scratch, bool, g->values.n), ok;
+    do { // once more for each branch of which only a run tells whether it is taken
+        to = graph_new(a, g->library, g->ops, g->name);
+        s = (Specialiser){.from = g,
+                          .how = how,
+                          .to = to,
+                          .target = t,
+                          .diag = d,
+                          .scratch = &scratch,
+                          .dynamic = how->dynamic,
+                          .cut = how->cut,
+                          .deferred = deferred};
+        s.map = NEW_ARRAY(a, GraphValue *, g->values.n);
+        s.late = NEW_ARRAY(&scratch, bool, g->values.n);
+        s.fold_limit = how->fold_limit ? how->fold_limit : FOLD_LIMIT;
+        ok = specialise(&s, how);
+    } while (ok && s.again);
     to->specialised = ok;
     bool *seen = NEW_ARRAY(&scratch, bool, to->values.n);
     for (int i = 0; !ok && how->wanted && i < s.unknown.n; i++)

@@ -5,8 +5,18 @@
 
 #include "graph/private.h"
 
+// An output of which only the run tells the extents: its dims are their bounds.
+typedef struct CutCounted {
+    GraphValue *value;
+    GraphValue **counts; // (rank) what tells the extent, or NULL
+    int *at;             // (rank) its position among the graph's outputs
+} CutCounted;
+
+typedef struct Cutter Cutter;
+
 typedef struct Specialiser {
     const Graph *from;
+    const Specialisation *how;
     Graph *to;
     const Target *target;
     Diag *diag;
@@ -16,6 +26,12 @@ typedef struct Specialiser {
     bool dynamic;
     GraphValues unknown; // what the node that fails would have to know
     int niteration;      // of loops, so far
+    // Cutting the graph: whether that may be done here, values of `from` that come later,
+    // conditions on which branches come later, and whether another one was found.
+    bool cut, *late, *deferred, again;
+    GraphNodes loops, rest; // what comes later
+    VEC(CutCounted) counted;
+    Cutter *cutter;
 } Specialiser;
 
 // A node of `from` on values of `to`; output has room for n->noutput, NULL where n has none.
@@ -40,6 +56,22 @@ bool specialise_size(Specialiser *s, const GraphNode *n, Value v, int64_t *out);
 // The same for all elements of a value, which becomes a constant.
 bool specialise_known(Specialiser *s, const GraphNode *n, GraphValue *v);
 
+// cut.c
+bool cut_is_late(Specialiser *s, const GraphNode *n); // it reads what comes later
+// Puts a node of `from` off; step: it is a loop and runs by itself.
+void cut_put_off(Specialiser *s, const GraphNode *n, bool step);
+// Whether a node that failed could be put off, and so was.
+bool cut_after_failure(Specialiser *s, const GraphNode *n);
+void cut_defer(Specialiser *s, const GraphValue *cond); // branches on it come later
+// Outputs of a node whose extents the run tells.
+void cut_counted(Specialiser *s, const OpInst *op, GraphValue **output);
+bool cut_is_counted(const Specialiser *s, const GraphValue *v);
+// In place of the graph's outputs, those that are there and what comes later reads.
+void cut_outputs(Specialiser *s);
+bool cut_steps(Specialiser *s); // to->cut, once all is done; false with a diagnostic
+
+// control.c: whether a loop is to become part of the graph.
+bool control_unrolls(Specialiser *s, const GraphNode *n);
 // control.c: a conditional or a loop, from map to map. How often a loop runs must be known.
 bool specialise_control(Specialiser *s, const GraphNode *n);
 

@@ -31,6 +31,24 @@ static bool wrong_shape(Specialiser *s, const GraphValue *v)
     return false;
 }
 
+static Var *new_dim(Graph *g, const char *name, const char *label, int input, int axis,
+                    int64_t hint)
+{
+    Var *v = NEW(g->arena, Var);
+    *v = (Var){.name = intern(g->library->names, label),
+               .id = -1 - g->dims.n,
+               .type = DT_I64,
+               .lanes = 1,
+               .builtin = VAR_DIM,
+               .lo = 1,
+               .hi = GRAPH_MAX_EXTENT,
+               .divisor = 1,
+               .hint = hint,
+               .hinted = true};
+    VEC_PUSH(g->arena, &g->dims, ((GraphDim){name, input, axis, v}));
+    return v;
+}
+
 // The dimension of that name, or a new one without a name. NULL with a diagnostic where it has
 // another value here.
 static Var *open_dim(Specialiser *s, int input, int axis, const char *name, int64_t hint)
@@ -51,20 +69,24 @@ static Var *open_dim(Specialiser *s, int input, int axis, const char *name, int6
                    (long long)hint);
         return NULL;
     }
-    Var *v = NEW(g->arena, Var);
     const char *label = name ? name : arena_printf(g->arena, "%s.%d", input_name, axis);
-    *v = (Var){.name = intern(g->library->names, label),
-               .id = -1 - g->dims.n,
-               .type = DT_I64,
-               .lanes = 1,
-               .builtin = VAR_DIM,
-               .lo = 1,
-               .hi = GRAPH_MAX_EXTENT,
-               .divisor = 1,
-               .hint = hint,
-               .hinted = true};
-    VEC_PUSH(g->arena, &g->dims, ((GraphDim){name, input, axis, v}));
-    return v;
+    return new_dim(g, name, label, input, axis, hint);
+}
+
+// Elements of an integer input: sizes from 1 on are open, other numbers are what they are at hand.
+static void open_elements(Specialiser *s, GraphValue *in, int input, const void *data)
+{
+    Graph *g = s->to;
+    int64_t n = graph_value_nelem(in);
+    Value *at = NEW_ARRAY(g->arena, Value, n);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t x = dtype_load_i64(in->type, (const char *)data + (size_t)i * dtype_size(in->type));
+        const char *label = arena_printf(g->arena, "%s[%lld]", in->name, (long long)i);
+        Var *v = new_dim(g, label, label, input, in->rank + (int)i, x);
+        if (x < 1 || x > GRAPH_MAX_EXTENT) v->lo = v->hi = x;
+        at[i] = size_value(g->arena, value_expr(node_var(g->arena, 0, v)));
+    }
+    in->elements = at;
 }
 
 static bool input_dims(Specialiser *s, const Specialisation *how, int i, Value *dims)
@@ -93,10 +115,15 @@ bool specialise_inputs(Specialiser *s, const Specialisation *how)
         GraphValue *v = s->from->inputs.at[i];
         Value dims[GRAPH_MAX_RANK];
         if (!input_dims(s, how, i, dims)) return false;
-        GraphValue *in = graph_value(s->to, v->name, v->type, how->rank[i], dims);
+        DType type = how->type ? how->type[i] : v->type;
+        GraphValue *in = graph_value(s->to, v->name, type, how->rank[i], dims);
         VEC_PUSH(s->to->arena, &s->to->inputs, in);
         s->map[v->id] = in;
         if (!how->data || !how->data[i]) continue;
+        if (how->open && how->open[i]) {
+            open_elements(s, in, i, how->data[i]);
+            continue;
+        }
         s->map[v->id] = specialise_constant(s, in); // the input itself stays, unread
         s->map[v->id]->data = how->data[i];
     }

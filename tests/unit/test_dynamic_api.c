@@ -119,14 +119,14 @@ static void row(void **state)
     }
     for (int i = 0; i < 6 && r->sizes[i][0].name; i++) {
         if (run(m, r->sizes[i])) fail_msg("%s", heald_last_error(c));
-        assert_int_equal(m->ninstance, 1);
-        assert_true(m->instance[0]->open);
+        assert_int_equal(m->section.base.nvariant, 1);
+        assert_true(m->section.base.variant[0]->open);
     }
     assert_int_not_equal(run(m, r->forbidden), HEALD_OK);
     for (int i = 0; i < 4 && r->says[i]; i++)
         if (!strstr(heald_last_error(c), r->says[i]))
             fail_msg("'%s' is not in: %s", r->says[i], heald_last_error(c));
-    assert_int_equal(m->ninstance, 1);
+    assert_int_equal(m->section.base.nvariant, 1);
     assert_int_equal(run(m, r->sizes[0]), HEALD_OK);
     heald_model_destroy(m);
     heald_context_destroy(c);
