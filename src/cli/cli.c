@@ -107,13 +107,12 @@ static void show_progress(void *user, int64_t done, int64_t total, const char *w
     pthread_mutex_unlock(&c->progress_lock);
 }
 
-heald_context *cli_context(Cli *c)
+heald_status cli_open(Cli *c)
 {
-    if (c->context) return c->context;
     int64_t threads, space;
     if (!cli_int(c, OPT_THREADS, 0, 4096, &threads) ||
         !cli_int(c, OPT_SEARCH_SPACE, 0, 2, &space)) {
-        return NULL;
+        return HEALD_INVALID_ARGUMENT;
     }
     heald_context_options o =
         HEALD_CONTEXT_OPTIONS(.target = cli_text(c, OPT_TARGET), .threads = (int)threads,
@@ -121,9 +120,15 @@ heald_context *cli_context(Cli *c)
                               .debug = cli_has(c, OPT_DEBUG), .library_path = cli_text(c, OPT_PATH),
                               .progress = show_progress, .user = c,
                               .precision = cli_text(c, OPT_PRECISION));
-    if (heald_context_create(HEALD_VERSION, &o, &c->context) == HEALD_OK) return c->context;
+    return heald_context_create(HEALD_VERSION, &o, &c->context);
+}
+
+heald_context *cli_context(Cli *c)
+{
+    heald_status s = c->context ? HEALD_OK : cli_open(c);
+    if (s == HEALD_OK) return c->context;
     if (c->context) cli_context_error(c);
-    else cli_error(c, "out of memory");
+    else if (s == HEALD_NO_MEMORY) cli_error(c, "out of memory");
     return NULL;
 }
 

@@ -38,6 +38,9 @@ int cli_diagnostics(Cli *c, const Diag *d);
 
 // The context for the options given; NULL with the error printed.
 heald_context *cli_context(Cli *c);
+// The same in silence: without success c->context is one to ask for the error; NULL: no memory, or
+// an option was no number, which is printed.
+heald_status cli_open(Cli *c);
 
 bool cli_has(const Cli *c, OptionId id);
 const char *cli_text(const Cli *c, OptionId id); // NULL: not given

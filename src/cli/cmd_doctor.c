@@ -16,7 +16,8 @@
 
 typedef struct Doctor {
     Cli *cli;
-    bool ill; // something that is needed is missing
+    bool ill;                      // something that is needed is missing
+    const char *broken[OPT_COUNT]; // why an option's value does not work
 } Doctor;
 
 static void heading(const char *text)
@@ -132,8 +133,9 @@ static void test_data(void)
     line("ONNX", "%s", found ? found : "none (the package libonnx-testdata brings it)");
 }
 
-static void options(const Cli *c, Arena *a)
+static void options(const Doctor *d, Arena *a)
 {
+    const Cli *c = d->cli;
     heading("Options");
     for (int i = 0; i < OPT_COUNT; i++) {
         const OptionInfo *o = &option_info[i];
@@ -145,6 +147,7 @@ static void options(const Cli *c, Arena *a)
         if (c->options.from[i] == FROM_ENVIRONMENT)
             from = arena_printf(a, "from the environment's %s", o->environment);
         line(o->name, "%-12s %s", value && *value ? value : "-", from);
+        if (d->broken[i]) line("", "DOES NOT WORK: %s", d->broken[i]);
     }
     const char *cc = getenv("HEALD_CC");
     line("HEALD_CC", "%-12s %s", cc && *cc ? cc : "-",
@@ -159,15 +162,52 @@ static heald_status doctor_body(heald_context *c, Arena *a, void *user)
     cache(d, c, a);
     libraries(c);
     test_data();
-    options(d->cli, a);
+    options(d, a);
     printf("%s\n", d->ill ? "Something is missing." : "All that is needed is there.");
     return HEALD_OK;
+}
+
+static bool reopen(Cli *c)
+{
+    heald_context_destroy(c->context);
+    c->context = NULL;
+    return cli_open(c) == HEALD_OK;
+}
+
+// A context with those of the options that work. NULL with the error printed.
+static heald_context *patient(Doctor *d)
+{
+    static const OptionId suspect[] = {OPT_PATH, OPT_TARGET, OPT_PRECISION, OPT_SEARCH_SPACE};
+    static const char *const healthy[] = {NULL, "cpu", "f32", "0"};
+    const char *was[COUNT(suspect)];
+    Cli *c = d->cli;
+    if (cli_open(c) == HEALD_OK) return c->context;
+    if (!c->context) return NULL;
+    for (size_t i = 0; i < COUNT(suspect); i++) {
+        was[i] = c->options.text[suspect[i]];
+        c->options.text[suspect[i]] = healthy[i];
+    }
+    for (size_t i = 0; i < COUNT(suspect); i++) {
+        c->options.text[suspect[i]] = was[i];
+        if (reopen(c)) continue;
+        if (!c->context) return NULL;
+        const char *why = heald_last_error(c->context);
+        if (!strncmp(why, "error: ", 7)) why += 7;
+        d->broken[suspect[i]] = arena_strndup(&c->arena, why, strcspn(why, "\n"));
+        c->options.text[suspect[i]] = healthy[i];
+        d->ill = true;
+    }
+    bool well = reopen(c);
+    for (size_t i = 0; i < COUNT(suspect); i++) c->options.text[suspect[i]] = was[i];
+    if (well) return c->context;
+    cli_context_error(c);
+    return NULL;
 }
 
 int cmd_doctor(Cli *c)
 {
     Doctor d = {.cli = c};
-    if (!cli_context(c)) return EXIT_ERROR;
+    if (!patient(&d)) return EXIT_ERROR;
     if (context_call(c->context, doctor_body, &d)) return cli_context_error(c);
     return d.ill ? EXIT_CHECK_FAILED : EXIT_DONE;
 }

@@ -83,6 +83,18 @@ static int by_value(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
+// Which rules rewrote the graph, and how often.
+static void tell_rules(Cli *c, const Graph *g)
+{
+    Buf b;
+    buf_init(&b, &c->arena);
+    for (int i = 0; i < g->fired.n; i++)
+        if (g->fired.at[i])
+            buf_printf(&b, "%s%s %d", b.size ? ", " : "", g->library->rules.at[i]->u.sym,
+                       g->fired.at[i]);
+    cli_verbose(c, "rules that applied: %s", b.size ? buf_text(&b) : "none");
+}
+
 static int run_all(ModelJob *j, int64_t n)
 {
     Cli *c = j->cli;
@@ -90,6 +102,7 @@ static int run_all(ModelJob *j, int64_t n)
     if (heald_model_prepare(j->model, j->input)) return cli_context_error(c);
     progress_clear(c);
     double compile_s = (double)(clock_ns() - start) * 1e-9;
+    tell_rules(c, model_current(j->model)->compiled->graph);
     int64_t *ns = NEW_ARRAY(&c->arena, int64_t, n);
     for (int64_t i = 0; i < n; i++) {
         start = clock_ns();

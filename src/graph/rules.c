@@ -105,12 +105,15 @@ bool graph_rewrite(Graph *g, const Target *t, int64_t fold_limit, Diag *d)
     Match m = {.g = g, .target = t, .diag = d, .scratch = &scratch};
     bool ok = true;
     int count = 0, before;
+    while (g->fired.n < g->library->rules.n) VEC_PUSH(g->arena, &g->fired, 0);
     do {
         before = count;
         for (int r = 0; ok && r < g->library->rules.n; r++) {
             m.rule = g->library->rules.at[r];
             m.nodes = (GraphNodes){0};
+            int earlier = count;
             ok = apply_everywhere(&m, fold_limit, &count);
+            g->fired.at[r] += count - earlier;
             arena_free(&scratch);
         }
     } while (ok && count > before);

@@ -154,8 +154,7 @@ for _ in $(seq 200); do [ -s "$work/pid" ] && break; sleep 0.05; done
 try "while it compiles" 0 cache list
 [ -n "$(ls "$work/cache/tmp")" ]
 verdict $? "another process leaves its work alone"
-kill -9 $victim
-wait $victim 2>/dev/null
+{ kill -9 $victim; wait $victim; } 2>/dev/null
 kill -9 "$(cat "$work/pid")" 2>/dev/null
 try "when it is dead" 0 cache list
 [ -z "$(ls "$work/cache/tmp")" ]
@@ -170,6 +169,15 @@ HEALD_CC=/nonexistent/cc try "doctor without a compiler" 1 doctor
 out "it is told, with the package" 'MISSING: .*/nonexistent/cc.*package gcc'
 try "doctor with a bad cache" 1 doctor --cache-dir "$work/file/cache"
 out "it is told" 'UNUSABLE: .*/file: '
+
+HEALD_PATH=$work/none try "doctor with a folder of texts that is not there" 1 doctor
+out "it is told" 'DOES NOT WORK: [^ ]*/none: No such file'
+out "the rest is told too" '^  heald .* kernels'
+mkdir "$work/broken"
+echo 'op warp(' >"$work/broken/warp.hd"
+try "doctor with a broken text and another GPU" 1 doctor --path "$work/broken" --target cuda:sm_1
+out "the text is told" 'DOES NOT WORK: .*/broken/warp.hd:[0-9]+:[0-9]+: error: '
+out "the GPU is told" 'DOES NOT WORK: .*sm_1'
 
 try "ops" 0 ops
 out "ops gives signatures" '^add\('
