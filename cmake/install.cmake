@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 
 if(TARGET heald)
   install(TARGETS heald RUNTIME)
-  # The man page comes from the option table of the command itself.
+  # The man page and the shell's completion come from the option table of the command itself.
   install(CODE "
     execute_process(COMMAND $<TARGET_FILE:heald> --man RESULT_VARIABLE status
       OUTPUT_VARIABLE page ERROR_QUIET)
@@ -13,6 +13,11 @@ if(TARGET heald)
       set(dir \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_MANDIR}/man1\")
       file(WRITE \"\${dir}/heald.1\" \"\${page}\")
       message(STATUS \"Installing: \${dir}/heald.1\")
+      set(dir \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/bash-completion\")
+      file(MAKE_DIRECTORY \"\${dir}/completions\")
+      execute_process(COMMAND $<TARGET_FILE:heald> --completion bash
+        OUTPUT_FILE \"\${dir}/completions/heald\")
+      message(STATUS \"Installing: \${dir}/completions/heald\")
     endif()")
 endif()
 if(TARGET heald_shared)

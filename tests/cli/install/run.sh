@@ -34,6 +34,8 @@ with_cmake()
 
 step "install" cmake --install "$HEALD_BUILD" --prefix "$work/here"
 mv "$work/here" "$work/there"
+step "manual page" grep -q '^.TH HEALD 1' "$work/there/share/man/man1/heald.1"
+step "completion" bash -c 'source "$1" && complete -p heald' - "$work/there/share/bash-completion/completions/heald"
 PKG_CONFIG_PATH=$(dirname "$(find "$work/there" -name heald.pc)")
 export PKG_CONFIG_PATH
 step "pkg-config" with_pkg_config
