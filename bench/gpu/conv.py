@@ -51,7 +51,7 @@ def candidates(kind, batch, layer):
     pixels, depth = batch * (d // s) ** 2, c // g * k * k
     if g > 1:
         return []
-    name = "conv_tf32x3" if kind == "f32" else "conv_mma"
+    name = "conv_gemm"
     out = []
     for bm, bn, wm, wn in ((128, 128, 64, 32), (64, 64, 32, 32), (64, 32, 32, 16), (32, 64, 16, 32)):
         blocks = math.ceil(o / bm) * math.ceil(pixels / bn)
