@@ -146,7 +146,7 @@ static heald_status write_output(KernelJob *j, const Node *decl, const ScriptPar
 
 static heald_status run_interpreter(KernelJob *j, const ScriptKernel *k, const KernelData *d)
 {
-    InterpOptions o = {.check_races = true};
+    InterpOptions o = {.check_races = true, .max_steps = j->max_steps};
     return interp_run(k->kernel, d->at, k->dims, &o, &j->context->diag) ? HEALD_OK
                                                                         : HEALD_DIAGNOSTIC;
 }

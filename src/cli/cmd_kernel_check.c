@@ -113,7 +113,7 @@ static void complain_diagnostics(Check *c, const char *what)
 static void check_interpreter(Check *c)
 {
     c->want = copy_data(c);
-    InterpOptions o = {.check_races = true};
+    InterpOptions o = {.check_races = true, .max_steps = c->job->max_steps};
     if (!interp_run(c->kernel->kernel, c->want.at, c->kernel->dims, &o, &c->job->context->diag))
         complain_diagnostics(c, "the interpreter reports");
     c->ndone++;
@@ -127,7 +127,8 @@ static void check_written(Check *c)
     KernelData again = copy_data(c);
     for (int i = 0; i < again.n; i++)
         if (k->param[i].output) memset(again.at[i], 0, (size_t)again.bytes[i]);
-    if (!interp_run(k->kernel, again.at, k->dims, &(InterpOptions){0}, &c->job->context->diag))
+    InterpOptions o = {.max_steps = c->job->max_steps};
+    if (!interp_run(k->kernel, again.at, k->dims, &o, &c->job->context->diag))
         complain_diagnostics(c, "the interpreter reports");
     for (int i = 0; i < again.n && !c->failed; i++) {
         const ScriptParam *p = &k->param[i];
@@ -231,7 +232,8 @@ static bool compute(Check *c, Meaning *m, bool magnitudes)
         }
     }
     Diag *d = &c->job->context->diag;
-    if (interp_run(m->kernel, m->at, NULL, &(InterpOptions){0}, d)) return true;
+    InterpOptions o = {.max_steps = c->job->max_steps};
+    if (interp_run(m->kernel, m->at, NULL, &o, d)) return true;
     if (magnitudes) diag_clear(d); // only the tolerance is made of them
     else complain_diagnostics(c, "the meaning of the op cannot be computed");
     return false;

@@ -14,7 +14,7 @@ typedef struct Call {
     KernelPick pick;
     const ScriptExtents *extents;
     KernelBody *body;
-    int64_t seed;
+    int64_t seed, max_steps;
     bool failed_check;
 } Call;
 
@@ -102,7 +102,11 @@ heald_status kernel_each(KernelJob *j, KernelOne *one)
 static heald_status call_body(heald_context *c, Arena *a, void *user)
 {
     Call *call = user;
-    KernelJob j = {.cli = call->cli, .context = c, .arena = a, .seed = call->seed};
+    KernelJob j = {.cli = call->cli,
+                   .context = c,
+                   .arena = a,
+                   .seed = call->seed,
+                   .max_steps = call->max_steps};
     j.options.extents = *call->extents;
     j.options.plain = cli_has(call->cli, OPT_PLAIN);
     const char *path = j.cli->operand[0];
@@ -122,8 +126,11 @@ static heald_status call_body(heald_context *c, Arena *a, void *user)
 
 int kernel_command(Cli *c, KernelPick pick, const ScriptExtents *extents, KernelBody *body)
 {
-    Call call = {.cli = c, .pick = pick, .extents = extents, .body = body, .seed = 1};
+    Call call = {
+        .cli = c, .pick = pick, .extents = extents, .body = body, .seed = 1, .max_steps = 1 << 30};
     if (cli_has(c, OPT_SEED) && !cli_int(c, OPT_SEED, 0, INT64_MAX, &call.seed)) return EXIT_ERROR;
+    bool limited = cli_has(c, OPT_MAX_STEPS);
+    if (limited && !cli_int(c, OPT_MAX_STEPS, 1, INT64_MAX, &call.max_steps)) return EXIT_ERROR;
     if (!cli_context(c)) return EXIT_ERROR;
     if (context_call(c->context, call_body, &call)) return cli_context_error(c);
     return call.failed_check ? EXIT_CHECK_FAILED : EXIT_DONE;

@@ -15,6 +15,7 @@ typedef struct KernelJob {
     KernelDecls kernels; // those to work on
     const Node *file;    // the script
     int64_t seed;
+    int64_t max_steps; // of the interpreter
     bool failed_check; // exit status 1 rather than 0
 } KernelJob;
 

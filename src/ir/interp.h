@@ -12,7 +12,7 @@
 
 typedef struct InterpOptions {
     bool check_races;  // happens-before on shared and global memory (slower)
-    int64_t max_steps; // 0: 2^40; past it the run ends with an error ("gave up after N steps")
+    int64_t max_steps; // 0: 2^40; past it the run ends with an error ("gave up")
     bool (*cancelled)(void *user);
     void (*print)(void *user, const char *text); // what `print` prints
     void *user;

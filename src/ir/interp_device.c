@@ -6,8 +6,6 @@
 #include "ir/interp.h"
 #include "runtime/memory.h"
 
-#include <string.h>
-
 static heald_status interp_open(const DeviceOptions *o, Device **out, Error *e)
 {
     UNUSED(o);
@@ -18,29 +16,6 @@ static heald_status interp_open(const DeviceOptions *o, Device **out, Error *e)
 static void interp_close(Device *d)
 {
     memory_free(d);
-}
-
-static heald_status interp_allocate(Device *d, int64_t bytes, void **out, Error *e)
-{
-    UNUSED(d);
-    *out = memory_alloc((size_t)bytes);
-    return *out ? HEALD_OK : error_no_memory(e, bytes, "memory of the interpreter");
-}
-
-static void interp_free(Device *d, void *p)
-{
-    UNUSED(d);
-    memory_free(p);
-}
-
-static heald_status interp_copy(Device *d, CopyKind kind, void *to, const void *from, int64_t bytes,
-                                Error *e)
-{
-    UNUSED(d);
-    UNUSED(kind);
-    UNUSED(e);
-    memmove(to, from, (size_t)bytes);
-    return HEALD_OK;
 }
 
 static heald_status interp_launch(Device *d, const RuntimeKernel *k, int stage, const int64_t *grid,
@@ -75,9 +50,9 @@ const DeviceOps device_interp = {
     .host_memory = true,
     .open = interp_open,
     .close = interp_close,
-    .allocate = interp_allocate,
-    .free = interp_free,
-    .copy = interp_copy,
+    .allocate = host_allocate,
+    .free = host_free,
+    .copy = host_copy,
     .launch = interp_launch,
     .nthread = interp_nthread,
 };

@@ -27,7 +27,7 @@ static Outcome refuel(Run *run, Thread *t, int pc)
         return OUT_FAILED;
     }
     if (run->steps_left <= 0) {
-        interp_error(run, t, "gave up after %lld steps", (long long)run->max_steps);
+        interp_error(run, t, "gave up after %lld steps: does it end?", (long long)run->max_steps);
         return OUT_FAILED;
     }
     int64_t slice = min_i64(run->steps_left, alone ? SLICE : TURN);

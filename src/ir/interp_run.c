@@ -157,7 +157,11 @@ static bool evaluate_launch(Run *run, const Stage *s, int64_t *total)
     const Kernel *k = run->kernel;
     *total = 1;
     for (int i = 0; i < KERNEL_MAX_GRID; i++) {
-        run->grid[i] = i < s->ngrid ? max_i64(node_eval_dims(s->grid[i], k, run->dims), 0) : 1;
+        run->grid[i] = i < s->ngrid ? node_eval_dims(s->grid[i], k, run->dims) : 1;
+        if (run->grid[i] < 0) {
+            diag_error(run->diag, s->body->loc, "a grid has %lld blocks", (long long)run->grid[i]);
+            return false;
+        }
         if (!mul_i64(*total, run->grid[i], total) || *total > max_blocks) {
             diag_error(run->diag, s->body->loc, "the grid of this stage is too large");
             return false;

@@ -210,6 +210,7 @@ bool eval_for(Eval *e, Node *n);
 bool eval_launch(Eval *e, Node *n);
 bool eval_stage(Eval *e, Node *n);
 bool eval_memory(Eval *e, Node *n);
+bool local_fits(Eval *e, const Stage *s); // all that a thread holds at once, on its stack
 
 // eval_bind.c: parameters to arguments.
 bool bind_params(Eval *e, Loc loc, const Node *decl, Node *generics, Node *params, int narg,

@@ -95,6 +95,15 @@ static bool owner(Eval *e, Node *n, Buffer *b)
     return true;
 }
 
+// What does not fit into registers lies on the stack of a thread.
+static int64_t stack_bytes(const Kernel *k, const Buffer *b)
+{
+    int64_t n = 1;
+    bool whole = b->space == SPACE_LOCAL && !b->alias && (k->target.kind == TARGET_CPU || !b->over);
+    for (int i = 0; whole && i < b->rank; i++) n *= b->extent[i]->u.i;
+    return whole ? dtype_bytes(b->type, n) : 0;
+}
+
 static bool memory_size(Eval *e, Node *n, const Buffer *b)
 {
     int64_t size = 1;
@@ -107,13 +116,35 @@ static bool memory_size(Eval *e, Node *n, const Buffer *b)
             size > INT64_C(1) << 40)
             return eval_fail(e, n->loc, "'%s' is too large", b->name);
     }
-    // what does not fit into registers lies on the stack of a thread
-    bool whole =
-        b->space == SPACE_LOCAL && (e->kernel->target.kind == TARGET_CPU || !KID(n, MEMORY, over));
-    if (whole && dtype_bytes(b->type, size) > LOCAL_BYTES)
+    bool owned = KID(n, MEMORY, over) && e->kernel->target.kind != TARGET_CPU;
+    if (!owned && stack_bytes(e->kernel, b) > LOCAL_BYTES)
         return eval_fail(e, n->loc, "'%s' is too large for local memory: at most %d bytes", b->name,
                          LOCAL_BYTES);
     return true;
+}
+
+// The most that is live at once within n, beside `around`; LOCAL_BYTES + 1 with a diagnostic.
+static int64_t stack_need(Eval *e, const Node *n, int64_t around)
+{
+    int64_t live = around, most = around;
+    for (uint32_t i = 0; i < n->nkid && most <= LOCAL_BYTES; i++) {
+        const Node *k = n->kid[i];
+        if (!k) continue;
+        if (k->kind == N_ALLOC) {
+            live += stack_bytes(e->kernel, k->u.buf);
+            if (live > LOCAL_BYTES)
+                eval_fail(e, k->loc, "local memory up to '%s' is more than the %d bytes for all",
+                          k->u.buf->name, LOCAL_BYTES);
+            most = max_i64(most, live);
+        } else if (node_info[k->kind].class == CLASS_S)
+            most = max_i64(most, stack_need(e, k, live));
+    }
+    return most;
+}
+
+bool local_fits(Eval *e, const Stage *s)
+{
+    return stack_need(e, s->body, 0) <= LOCAL_BYTES;
 }
 
 // The declared element type and extents.

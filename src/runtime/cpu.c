@@ -9,7 +9,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
 
 typedef struct Cpu {
     Device head;
@@ -51,29 +50,6 @@ static void cpu_close(Device *d)
     pool_destroy(c->own_pool);
     memory_free(c->scratch);
     memory_free(c);
-}
-
-static heald_status cpu_allocate(Device *d, int64_t bytes, void **out, Error *e)
-{
-    UNUSED(d);
-    *out = memory_alloc((size_t)bytes);
-    return *out ? HEALD_OK : error_no_memory(e, bytes, "device memory");
-}
-
-static void cpu_free(Device *d, void *p)
-{
-    UNUSED(d);
-    memory_free(p);
-}
-
-static heald_status cpu_copy(Device *d, CopyKind kind, void *to, const void *from, int64_t bytes,
-                             Error *e)
-{
-    UNUSED(d);
-    UNUSED(kind);
-    UNUSED(e);
-    memmove(to, from, (size_t)bytes);
-    return HEALD_OK;
 }
 
 typedef struct Job {
@@ -178,9 +154,9 @@ const DeviceOps device_cpu = {
     .host_memory = true,
     .open = cpu_open,
     .close = cpu_close,
-    .allocate = cpu_allocate,
-    .free = cpu_free,
-    .copy = cpu_copy,
+    .allocate = host_allocate,
+    .free = host_free,
+    .copy = host_copy,
     .launch = cpu_launch,
     .load_module = cpu_load_module,
     .unload_module = cpu_unload_module,

@@ -75,3 +75,26 @@ heald_status device_workspace(Device *d, int64_t bytes, void **out, Error *e)
     *out = d->workspace;
     return HEALD_OK;
 }
+
+heald_status host_allocate(Device *d, int64_t bytes, void **out, Error *e)
+{
+    UNUSED(d);
+    *out = memory_alloc((size_t)bytes);
+    return *out ? HEALD_OK : error_no_memory(e, bytes, "device memory");
+}
+
+void host_free(Device *d, void *p)
+{
+    UNUSED(d);
+    memory_free(p);
+}
+
+heald_status host_copy(Device *d, CopyKind kind, void *to, const void *from, int64_t bytes,
+                       Error *e)
+{
+    UNUSED(d);
+    UNUSED(kind);
+    UNUSED(e);
+    memmove(to, from, (size_t)bytes);
+    return HEALD_OK;
+}

@@ -33,6 +33,12 @@ enum {
     DEVICE_CALLER_ALIGN = 16
 };
 
+// allocate, free and copy of devices in the host's memory (device.c).
+heald_status host_allocate(Device *d, int64_t bytes, void **out, Error *e);
+void host_free(Device *d, void *p);
+heald_status host_copy(Device *d, CopyKind kind, void *to, const void *from, int64_t bytes,
+                       Error *e);
+
 typedef struct DeviceOps {
     int api_version;
     const char *name;

@@ -138,6 +138,16 @@ out "the first is named" 'y\[2\] is not written; 3 of 5 elements'
 try "nothing to check" 0 kernel check "$work/op.hd"
 err "it is told" 'no kernel, and no op'
 
+printf 'kernel k(a: f32[n]) -> (c: f32[n]) on cpu { launch grid(1); while true { c[0] = a[0]; } }\n' >"$work/endless.hd"
+try "check of a kernel that never ends" 1 kernel check "$work/endless.hd" --shape n=8 --max-steps 100000
+out "it is told" 'gave up after 100000 steps: does it end\?'
+try "no steps at all" 2 kernel check "$work/endless.hd" --max-steps 0
+printf 'kernel k(a: f32[n]) -> (c: f32[n]) on cpu { launch grid(n - 9); c[block.x] = a[block.x]; }\n' >"$work/grid.hd"
+try "fewer than no blocks" 1 kernel check "$work/grid.hd" --shape n=8
+out "it is told" 'a grid has -1 blocks'
+try "fewer than no blocks, compiled" 2 kernel run "$work/grid.hd" --shape n=8
+err "it is told" 'a grid has -1 blocks'
+
 try "bench" 0 kernel bench $good --kernel scaled --shape n=1000 --repeat 5
 out "bench tells the time" '^  time .*median'
 out "bench tells the rate" 'GFLOP/s'
