@@ -278,3 +278,16 @@ const ModelInstance *model_section_current(const ModelSection *s)
         if (!last || s->base.variant[i]->used > last->used) last = s->base.variant[i];
     return (const ModelInstance *)last;
 }
+
+void model_section_count(const ModelSection *s, SectionCount *count)
+{
+    if (!s->base.nvariant) return;
+    count->nsection++;
+    for (int i = 0; i < s->base.nvariant; i++) {
+        const ModelInstance *in = (const ModelInstance *)s->base.variant[i];
+        count->nplan++;
+        count->nkernel += in->compiled->kernels.n;
+        count->ncached += in->compiled->ncached;
+        for (int k = 0; k < in->nsection; k++) model_section_count(&in->section[k], count);
+    }
+}

@@ -35,4 +35,10 @@ heald_status model_section_instance(ModelSection *s, heald_tensor *const *inputs
 // The instance that was used last; NULL: none was.
 const ModelInstance *model_section_current(const ModelSection *s);
 
+// What was compiled so far, of the section and of those after it.
+typedef struct SectionCount {
+    int nsection, nplan, nkernel, ncached;
+} SectionCount;
+void model_section_count(const ModelSection *s, SectionCount *count); // adds to count
+
 #endif

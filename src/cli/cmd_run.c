@@ -95,6 +95,13 @@ static void tell_rules(Cli *c, const Graph *g)
     cli_verbose(c, "rules that applied: %s", b.size ? buf_text(&b) : "none");
 }
 
+static void tell_more(Cli *c, const ModelInstance *in)
+{
+    tell_rules(c, in->compiled->graph);
+    if (in->compiled->graph->differs) cli_verbose(c, "%s", in->compiled->graph->differs);
+    if (*in->note) cli_verbose(c, "compiled for the elements of %s", in->note);
+}
+
 static int run_all(ModelJob *j, int64_t n)
 {
     Cli *c = j->cli;
@@ -102,7 +109,7 @@ static int run_all(ModelJob *j, int64_t n)
     if (heald_model_prepare(j->model, j->input)) return cli_context_error(c);
     progress_clear(c);
     double compile_s = (double)(clock_ns() - start) * 1e-9;
-    tell_rules(c, model_current(j->model)->compiled->graph);
+    tell_more(c, model_current(j->model));
     int64_t *ns = NEW_ARRAY(&c->arena, int64_t, n);
     for (int64_t i = 0; i < n; i++) {
         start = clock_ns();
@@ -111,10 +118,13 @@ static int run_all(ModelJob *j, int64_t n)
     }
     qsort(ns, (size_t)n, sizeof *ns, by_value);
     int status = print_results(j);
-    const CompiledModel *m = model_current(j->model)->compiled;
     if (status || cli_has(c, OPT_QUIET)) return status;
-    printf("%s; kernels %d, of these from the cache %d; ready in %.2f s; ", model_precision_text(j),
-           m->kernels.n, m->ncached, compile_s);
+    SectionCount count = {0};
+    model_section_count(&j->model->section, &count);
+    printf("%s; kernels %d, of these from the cache %d; ", model_precision_text(j), count.nkernel,
+           count.ncached);
+    if (count.nsection > 1) printf("%d sections, %d plans; ", count.nsection, count.nplan);
+    printf("ready in %.2f s; ", compile_s);
     if (n == 1) printf("ran in %.3f ms\n", (double)ns[0] * 1e-6);
     else printf("median of %lld runs %.3f ms\n", (long long)n, (double)ns[n / 2] * 1e-6);
     return EXIT_DONE;

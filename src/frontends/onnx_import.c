@@ -1,197 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX to graph. Nothing here knows an operator but Constant: which declaration an operator is, and
 // which of its inputs are attributes, is said by the declarations.
-#include "frontends/onnx_import.h"
+#include "frontends/import.h"
 
 #include <string.h>
 
-typedef struct Scope { // names of a graph, then those of the graph around it
-    Map values;        // Sym -> GraphValue *
-    struct Scope *outer;
-} Scope;
-
-typedef struct Import {
-    Arena *arena;
-    const Library *library;
-    OpTable *ops;
-    const OnnxModel *model;
-    const char *model_dir;
-    Diag *diag;
-    Graph *graph;
-    Scope *scope;
-    const GraphGuard *guard; // of the nodes that are being read
-    int nunknown;
-    Buf unknown; // operators that no declaration reads, one a line
-} Import;
-
-static GraphValue *find(Import *im, const char *name)
+GraphValue *import_find(Import *im, const char *name)
 {
     Sym sym = intern(im->library->names, name);
-    GraphValue *v = NULL;
-    for (const Scope *s = im->scope; s && !v; s = s->outer) v = map_get(&s->values, sym);
-    return v;
+    for (const Scope *s = im->scope; s; s = s->outer)
+        if (map_has(&s->values, sym)) return map_get(&s->values, sym);
+    return NULL;
 }
 
-static void define(Import *im, const char *name, GraphValue *v)
+bool import_is_defined(const Import *im, const char *name)
+{
+    Sym sym = intern(im->library->names, name);
+    for (const Scope *s = im->scope; s; s = s->outer)
+        if (map_has(&s->values, sym)) return true;
+    return false;
+}
+
+void import_define(Import *im, const char *name, GraphValue *v)
 {
     map_put(im->arena, &im->scope->values, intern(im->library->names, name), v);
 }
 
-static bool fail(Import *im, const char *why)
+bool import_fail(Import *im, const char *why)
 {
     diag_error(im->diag, 0, "%s", why);
     return false;
 }
 
 // A new value for a result of a node; each name is given once in a graph.
-static GraphValue *result(Import *im, const char *node, const char *name)
+GraphValue *import_result(Import *im, const char *node, const char *name)
 {
     if (*name && map_has(&im->scope->values, intern(im->library->names, name))) {
-        fail(im,
-             arena_printf(im->arena, "node '%s' gives '%s', which is given already", node, name));
+        import_fail(im, arena_printf(im->arena, "node '%s' gives '%s', which is given already",
+                                     node, name));
         return NULL;
     }
     GraphValue *v = graph_value(im->graph, name, DT_NONE, -1, NULL);
-    define(im, name, v);
+    import_define(im, name, v);
     return v;
-}
-
-// ---- constants
-
-static bool constant(Import *im, const char *name, const OnnxTensor *t)
-{
-    DType type;
-    int64_t dims[ONNX_MAX_RANK];
-    int rank;
-    const void *data;
-    const char *why = onnx_tensor_decode(im->arena, t, im->model_dir, &type, dims, &rank, &data);
-    if (why) return fail(im, why);
-    static const char empty[16];
-    define(im, name, graph_constant(im->graph, name, type, rank, dims, data ? data : empty));
-    return true;
-}
-
-static void list_constant(Import *im, const char *name, DType type, int n, bool scalar,
-                          const void *data)
-{
-    int64_t dims[] = {n};
-    void *copy = arena_copy(im->arena, data, (size_t)n * dtype_size(type));
-    define(im, name, graph_constant(im->graph, name, type, scalar ? 0 : 1, dims, copy));
-}
-
-static bool constant_node(Import *im, const OnnxNode *n)
-{
-    if (n->output.n != 1 || n->attribute.n != 1) {
-        return fail(im,
-                    arena_printf(im->arena, "node '%s': Constant needs one attribute", n->name));
-    }
-    const OnnxAttr *a = &n->attribute.at[0];
-    const char *name = n->output.at[0];
-    switch (a->type) {
-    case ONNX_ATTR_TENSOR: return a->t && constant(im, name, a->t);
-    case ONNX_ATTR_FLOAT: list_constant(im, name, DT_F32, 1, true, &a->f); return true;
-    case ONNX_ATTR_INT: list_constant(im, name, DT_I64, 1, true, &a->i); return true;
-    case ONNX_ATTR_FLOATS:
-        list_constant(im, name, DT_F32, a->floats.n, false, a->floats.at);
-        return true;
-    case ONNX_ATTR_INTS: list_constant(im, name, DT_I64, a->ints.n, false, a->ints.at); return true;
-    default:
-        return fail(im,
-                    arena_printf(im->arena, "node '%s': a Constant of this type is not supported",
-                                 n->name));
-    }
-}
-
-// ---- attributes
-
-typedef bool AttrFn(Import *im, const OnnxAttr *a, Value *out);
-
-static bool attr_float(Import *im, const OnnxAttr *a, Value *out)
-{
-    UNUSED(im);
-    *out = value_float((double)a->f);
-    return true;
-}
-
-static bool attr_int(Import *im, const OnnxAttr *a, Value *out)
-{
-    UNUSED(im);
-    *out = value_int(a->i);
-    return true;
-}
-
-static bool attr_string(Import *im, const OnnxAttr *a, Value *out)
-{
-    *out = value_str(intern_n(im->library->names, a->s.text, a->s.size));
-    return true;
-}
-
-static bool attr_floats(Import *im, const OnnxAttr *a, Value *out)
-{
-    *out = value_tuple(im->arena, a->floats.n, NULL);
-    for (int i = 0; i < a->floats.n; i++) out->u.tuple.at[i] = value_float((double)a->floats.at[i]);
-    return true;
-}
-
-static bool attr_ints(Import *im, const OnnxAttr *a, Value *out)
-{
-    *out = value_ints(im->arena, a->ints.n, a->ints.at);
-    return true;
-}
-
-static bool attr_strings(Import *im, const OnnxAttr *a, Value *out)
-{
-    *out = value_tuple(im->arena, a->strings.n, NULL);
-    for (int i = 0; i < a->strings.n; i++)
-        out->u.tuple.at[i] =
-            value_str(intern_n(im->library->names, a->strings.at[i].text, a->strings.at[i].size));
-    return true;
-}
-
-// One element, such as ConstantOfShape's value: a number.
-static bool attr_tensor(Import *im, const OnnxAttr *a, Value *out)
-{
-    DType type;
-    int64_t dims[ONNX_MAX_RANK], n = 1;
-    int rank;
-    const void *data;
-    if (!a->t || onnx_tensor_decode(im->arena, a->t, im->model_dir, &type, dims, &rank, &data)) {
-        return false;
-    }
-    for (int i = 0; i < rank; i++) n *= dims[i];
-    if (n != 1) return false;
-    if (dtype_is_float(type)) *out = value_float(dtype_load_f64(type, data));
-    else *out = value_int(dtype_load_i64(type, data));
-    return true;
-}
-
-static AttrFn *const attr_fns[] = {
-    [ONNX_ATTR_FLOAT] = attr_float,     [ONNX_ATTR_INT] = attr_int,
-    [ONNX_ATTR_STRING] = attr_string,   [ONNX_ATTR_TENSOR] = attr_tensor,
-    [ONNX_ATTR_FLOATS] = attr_floats,   [ONNX_ATTR_INTS] = attr_ints,
-    [ONNX_ATTR_STRINGS] = attr_strings,
-};
-
-static bool add_attrs(Import *im, const OnnxNode *n, GraphNode *node)
-{
-    for (int i = 0; i < n->attribute.n; i++) {
-        const OnnxAttr *a = &n->attribute.at[i];
-        Value v;
-        if (a->g) continue; // read where the node is made
-        AttrFn *fn = a->type >= 0 && (size_t)a->type < COUNT(attr_fns) ? attr_fns[a->type] : NULL;
-        if (!fn || !fn(im, a, &v)) {
-            return fail(im, arena_printf(im->arena,
-                                         "node '%s' (%s): attribute '%s' has a kind that "
-                                         "is not supported",
-                                         node->name, n->op_type, a->name));
-        }
-        graph_attr(im->graph, node, a->name, v);
-        if (a->type == ONNX_ATTR_TENSOR) {
-            graph_attr(im->graph, node, arena_printf(im->arena, "%s_type", a->name),
-                       value_dtype(dtype_from_onnx(a->t->data_type)));
-        }
-    }
-    return true;
 }
 
 // ---- nodes
@@ -203,7 +54,16 @@ static bool is_default_domain(const char *domain)
 
 static const char *node_name(Import *im, const OnnxNode *n, int index)
 {
-    return *n->name ? n->name : arena_printf(im->arena, "%s_%d", n->op_type, index);
+    const char *name = *n->name ? n->name : arena_printf(im->arena, "%s_%d", n->op_type, index);
+    return im->call ? arena_printf(im->arena, "%s/%s", im->call->name, name) : name;
+}
+
+void import_unknown(Import *im, const char *what, const char *origin, int64_t opset,
+                    const char *node, const char *more)
+{
+    buf_printf(&im->unknown, "\n  %s%s, opset %lld: node '%s'%s", what, origin, (long long)opset,
+               node, more);
+    im->nunknown++;
 }
 
 static bool branch(Import *im, const OnnxNode *n, const char *attr, GraphValue *cond, bool is,
@@ -212,18 +72,25 @@ static bool branch(Import *im, const OnnxNode *n, const char *attr, GraphValue *
 // If: both branches are read, each under its guard; the node takes the results of one of them.
 static bool if_node(Import *im, const OnnxNode *n, const char *name)
 {
-    GraphValue *cond = n->input.n == 1 ? find(im, n->input.at[0]) : NULL;
+    GraphValue *cond = n->input.n == 1 ? import_find(im, n->input.at[0]) : NULL;
     int nout = n->output.n;
     GraphValue **input = NEW_ARRAY(im->arena, GraphValue *, 1 + 2 * nout);
     GraphValue **output = NEW_ARRAY(im->arena, GraphValue *, nout);
-    if (!cond) return fail(im, arena_printf(im->arena, "node '%s' (If) has no condition", name));
+    if (!cond)
+        return import_fail(im, arena_printf(im->arena, "node '%s' (If) has no condition", name));
     input[0] = cond;
+    for (int i = 0; i < n->attribute.n; i++) {
+        const char *attr = n->attribute.at[i].name;
+        if (strcmp(attr, "then_branch") && strcmp(attr, "else_branch"))
+            import_unknown(im, arena_printf(im->arena, "attribute '%s' of ", attr), "If",
+                           onnx_opset(im->opsets, n->domain), name, "");
+    }
     if (!branch(im, n, "then_branch", cond, true, input + 1) ||
         !branch(im, n, "else_branch", cond, false, input + 1 + nout)) {
-        return fail(im, arena_printf(im->arena, "in a branch of node '%s' (If)", name));
+        return import_fail(im, arena_printf(im->arena, "in a branch of node '%s' (If)", name));
     }
     for (int i = 0; i < nout; i++) {
-        if (!(output[i] = result(im, name, n->output.at[i]))) return false;
+        if (!(output[i] = import_result(im, name, n->output.at[i]))) return false;
     }
     GraphNode *made =
         graph_node(im->graph, name, "If", (OpBindings){0}, 1 + 2 * nout, input, nout, output);
@@ -242,9 +109,13 @@ static bool is_if(const OnnxNode *n)
 static const struct {
     const char *op;
     GraphControl control;
+    const char *attrs[8]; // beside the body
 } controls[] = {
-    {"Loop", CONTROL_LOOP},
-    {"Scan", CONTROL_SCAN},
+    {"Loop", CONTROL_LOOP, {0}},
+    {"Scan",
+     CONTROL_SCAN,
+     {"num_scan_inputs", "scan_input_axes", "scan_input_directions", "scan_output_axes",
+      "scan_output_directions", "directions"}},
 };
 
 static bool branch_results(Import *im, const OnnxGraph *g, int n, GraphValue **results);
@@ -253,7 +124,7 @@ static bool body_parts(Import *im, const OnnxGraph *g, GraphBody *out)
 {
     for (int i = 0; i < g->input.n; i++) {
         GraphValue *v = graph_value(im->graph, g->input.at[i].name, DT_NONE, -1, NULL);
-        define(im, v->name, v);
+        import_define(im, v->name, v);
         VEC_PUSH(im->arena, &out->inputs, v);
     }
     GraphValue **results = NEW_ARRAY(im->arena, GraphValue *, g->output.n);
@@ -265,10 +136,10 @@ static bool body_parts(Import *im, const OnnxGraph *g, GraphBody *out)
 // The body of a loop: its nodes are the body's, not the graph's.
 static bool add_body(Import *im, const OnnxNode *n, GraphNode *node)
 {
-    const OnnxAttr *a = onnx_attr(n, "body");
+    const OnnxAttr *a = import_attr_named(im, n, "body");
     if (!a || !a->g) {
-        return fail(im,
-                    arena_printf(im->arena, "node '%s' (%s) has no body", node->name, n->op_type));
+        return import_fail(
+            im, arena_printf(im->arena, "node '%s' (%s) has no body", node->name, n->op_type));
     }
     GraphBody *body = NEW(im->arena, GraphBody);
     Scope inner = {.outer = im->scope};
@@ -290,44 +161,57 @@ static int control_of(const OnnxNode *n)
     return -1;
 }
 
-static bool one_node(Import *im, const OnnxNode *n, int index)
+static bool take_inputs(Import *im, const OnnxNode *n, const char *name, const char *origin,
+                        GraphValue **input)
 {
-    if (is_default_domain(n->domain) && !strcmp(n->op_type, "Constant"))
-        return constant_node(im, n);
-    if (is_if(n)) return if_node(im, n, node_name(im, n, index));
-    const char *name = node_name(im, n, index), *origin = n->op_type;
-    if (!is_default_domain(n->domain)) {
-        origin = arena_printf(im->arena, "%s.%s", n->domain, n->op_type);
-    }
-    int64_t opset = onnx_opset(&im->model->opset_import, n->domain);
-    bool known;
-    OpBindings choices = op_table_onnx(im->ops, origin, opset, &known);
-    int control = control_of(n);
-    if (!choices.n && control < 0) {
-        buf_printf(&im->unknown, "\n  %s, opset %lld: node '%s'%s", origin, (long long)opset, name,
-                   known ? " (known for other opsets)" : "");
-        im->nunknown++;
-    }
-    GraphValue **input = NEW_ARRAY(im->arena, GraphValue *, n->input.n);
     for (int i = 0; i < n->input.n; i++) {
         if (!*n->input.at[i]) continue;
-        input[i] = find(im, n->input.at[i]);
-        if (!input[i]) {
-            return fail(im, arena_printf(im->arena, "node '%s' (%s): nothing before it gives '%s'",
-                                         name, origin, n->input.at[i]));
-        }
+        input[i] = import_find(im, n->input.at[i]);
+        if (input[i] || import_is_defined(im, n->input.at[i])) continue;
+        return import_fail(im,
+                           arena_printf(im->arena, "node '%s' (%s): nothing before it gives '%s'",
+                                        name, origin, n->input.at[i]));
     }
+    return true;
+}
+
+static bool plain_node(Import *im, const OnnxNode *n, const char *name, const char *origin,
+                       OpBindings choices)
+{
+    int control = control_of(n);
+    GraphValue **input = NEW_ARRAY(im->arena, GraphValue *, n->input.n);
     GraphValue **output = NEW_ARRAY(im->arena, GraphValue *, n->output.n);
+    if (!take_inputs(im, n, name, origin, input)) return false;
     for (int i = 0; i < n->output.n; i++) {
         if (!*n->output.at[i]) continue;
-        if (!(output[i] = result(im, name, n->output.at[i]))) return false;
+        if (!(output[i] = import_result(im, name, n->output.at[i]))) return false;
     }
     GraphNode *made =
         graph_node(im->graph, name, origin, choices, n->input.n, input, n->output.n, output);
     made->guard = im->guard;
     if (control >= 0) made->control = controls[control].control;
     if (control >= 0 && !add_body(im, n, made)) return false;
-    return (!choices.n && control < 0) || add_attrs(im, n, made);
+    return (!choices.n && control < 0) ||
+           import_attrs(im, n, made, control < 0 ? NULL : controls[control].attrs);
+}
+
+static bool one_node(Import *im, const OnnxNode *n, int index)
+{
+    enum { MAX_NODES = 1 << 20 }; // functions may make many of few
+    if (++im->nnode > MAX_NODES) return import_fail(im, "more nodes than can be handled");
+    bool plain = is_default_domain(n->domain);
+    if (plain && !strcmp(n->op_type, "Constant")) return import_constant_node(im, n);
+    const char *name = node_name(im, n, index), *origin = n->op_type;
+    if (is_if(n)) return if_node(im, n, name);
+    if (!plain) origin = arena_printf(im->arena, "%s.%s", n->domain, n->op_type);
+    int64_t opset = onnx_opset(im->opsets, n->domain);
+    bool known;
+    OpBindings choices = op_table_onnx(im->ops, origin, opset, &known);
+    const OnnxFunction *f = plain && choices.n ? NULL : onnx_function(im->model, n);
+    if (f) return import_call(im, n, f, name);
+    if (!choices.n && control_of(n) < 0)
+        import_unknown(im, "", origin, opset, name, known ? " (known for other opsets)" : "");
+    return plain_node(im, n, name, origin, choices);
 }
 
 // ---- their order
@@ -336,7 +220,7 @@ typedef VEC(int) IntList;
 
 // Nodes may come in any order: one that lacks inputs waits until the last of them is there.
 typedef struct Waiting {
-    const OnnxGraph *graph;
+    const OnnxNode *node;
     Map made;     // Sym of what the graph's nodes give
     int *missing; // by node
     Map waiters;  // Sym of a missing value -> IntList *
@@ -345,7 +229,7 @@ typedef struct Waiting {
 
 static void wait_for(Import *im, Waiting *w, int index, const char *text)
 {
-    if (!*text || find(im, text)) return;
+    if (!*text || import_is_defined(im, text)) return;
     Sym name = intern(im->library->names, text);
     IntList *list = map_get(&w->waiters, name);
     if (!list) map_put(im->arena, &w->waiters, name, list = NEW(im->arena, IntList));
@@ -373,7 +257,7 @@ static void wait_for_captured(Import *im, Waiting *w, int index, const OnnxNode 
 
 static void wait_for_inputs(Import *im, Waiting *w, int index)
 {
-    const OnnxNode *n = &w->graph->node.at[index];
+    const OnnxNode *n = &w->node[index];
     for (int i = 0; i < n->input.n; i++) wait_for(im, w, index, n->input.at[i]);
     wait_for_captured(im, w, index, n);
     if (!w->missing[index]) VEC_PUSH(im->arena, &w->ready, index);
@@ -389,34 +273,35 @@ static void wake_readers(Import *im, Waiting *w, const OnnxNode *n)
     }
 }
 
-static bool all_nodes(Import *im, const OnnxGraph *g)
+bool import_nodes(Import *im, const OnnxNode *node, int n)
 {
-    Waiting w = {.graph = g, .missing = NEW_ARRAY(im->arena, int, g->node.n)};
-    for (int i = 0; i < g->node.n; i++)
-        for (int k = 0; k < g->node.at[i].output.n; k++)
-            map_put(im->arena, &w.made, intern(im->library->names, g->node.at[i].output.at[k]), &w);
-    for (int i = 0; i < g->node.n; i++) {
+    Waiting w = {.node = node, .missing = NEW_ARRAY(im->arena, int, n)};
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < node[i].output.n; k++)
+            map_put(im->arena, &w.made, intern(im->library->names, node[i].output.at[k]), &w);
+    for (int i = 0; i < n; i++) {
         wait_for_inputs(im, &w, i);
         while (w.ready.n) {
             int k = VEC_POP(&w.ready);
-            if (!one_node(im, &g->node.at[k], k)) return false;
-            wake_readers(im, &w, &g->node.at[k]);
+            if (!one_node(im, &node[k], k)) return false;
+            wake_readers(im, &w, &node[k]);
         }
     }
-    for (int i = 0; i < g->node.n; i++)
-        if (w.missing[i]) return one_node(im, &g->node.at[i], i); // says what is missing
+    for (int i = 0; i < n; i++)
+        if (w.missing[i]) return one_node(im, &node[i], i); // says what is missing
     return true;
 }
 
 static bool branch_results(Import *im, const OnnxGraph *g, int n, GraphValue **results)
 {
     for (int i = 0; i < g->initializer.n; i++)
-        if (!constant(im, g->initializer.at[i].name, &g->initializer.at[i])) return false;
-    if (!all_nodes(im, g)) return false;
+        if (!import_constant(im, g->initializer.at[i].name, &g->initializer.at[i])) return false;
+    if (!import_nodes(im, g->node.at, g->node.n)) return false;
     for (int i = 0; i < n; i++) {
-        results[i] = find(im, g->output.at[i].name);
+        results[i] = import_find(im, g->output.at[i].name);
         if (!results[i]) {
-            return fail(im, arena_printf(im->arena, "nothing gives '%s'", g->output.at[i].name));
+            return import_fail(im,
+                               arena_printf(im->arena, "nothing gives '%s'", g->output.at[i].name));
         }
     }
     return true;
@@ -425,10 +310,10 @@ static bool branch_results(Import *im, const OnnxGraph *g, int n, GraphValue **r
 static bool branch(Import *im, const OnnxNode *n, const char *attr, GraphValue *cond, bool is,
                    GraphValue **results)
 {
-    const OnnxAttr *a = onnx_attr(n, attr);
+    const OnnxAttr *a = import_attr_named(im, n, attr);
     if (!a || !a->g || a->g->output.n < n->output.n) {
-        return fail(im, arena_printf(im->arena, "node '%s' (If) needs a %s of %d results", n->name,
-                                     attr, n->output.n));
+        return import_fail(im, arena_printf(im->arena, "node '%s' (If) needs a %s of %d results",
+                                            n->name, attr, n->output.n));
     }
     Scope inner = {.outer = im->scope};
     GraphGuard *guard = NEW(im->arena, GraphGuard);
@@ -445,27 +330,48 @@ static bool branch(Import *im, const OnnxNode *n, const char *attr, GraphValue *
 
 static Value dimension(Import *im, const OnnxDim *d)
 {
-    if (ONNX_HAS(d, Dim, dim_value) && d->dim_value > 0) return value_int(d->dim_value);
+    if (ONNX_HAS(d, Dim, dim_value) && d->dim_value >= 0) return value_int(d->dim_value);
     bool named = *d->dim_param && strcmp(d->dim_param, "?") != 0;
     return named ? value_str(intern(im->library->names, d->dim_param)) : value_none();
 }
 
 static bool input(Import *im, const OnnxValueInfo *v)
 {
-    if (find(im, v->name)) return true; // an initializer gives its value
+    if (import_find(im, v->name)) return true; // an initializer gives its value
     const OnnxTensorType *t = v->type ? v->type->tensor_type : NULL;
     DType type = t ? dtype_from_onnx(t->elem_type) : DT_NONE;
     if (type == DT_NONE) {
-        return fail(im,
-                    arena_printf(im->arena, "input '%s' is no tensor of a known type", v->name));
+        return import_fail(
+            im, arena_printf(im->arena, "input '%s' is no tensor of a known type", v->name));
     }
     Value dims[GRAPH_MAX_RANK];
     int rank = t->shape ? t->shape->dim.n : -1;
     if (rank > GRAPH_MAX_RANK) {
-        return fail(im, arena_printf(im->arena, "input '%s' has rank %d", v->name, rank));
+        return import_fail(im, arena_printf(im->arena, "input '%s' has rank %d", v->name, rank));
     }
     for (int i = 0; i < rank; i++) dims[i] = dimension(im, &t->shape->dim.at[i]);
-    define(im, v->name, graph_input(im->graph, v->name, type, rank, dims));
+    import_define(im, v->name, graph_input(im->graph, v->name, type, rank, dims));
+    return true;
+}
+
+// What the model declares of an output is kept where nothing else is known: specialising compares.
+static bool output(Import *im, const OnnxValueInfo *info)
+{
+    GraphValue *v = import_find(im, info->name);
+    if (!v) {
+        return import_fail(im,
+                           arena_printf(im->arena, "nothing gives the output '%s'", info->name));
+    }
+    const OnnxTensorType *t = info->type ? info->type->tensor_type : NULL;
+    if (t && v->producer && v->type == DT_NONE) {
+        v->type = dtype_from_onnx(t->elem_type);
+        int rank = t->shape ? t->shape->dim.n : -1;
+        if (rank > GRAPH_MAX_RANK) rank = -1;
+        v->rank = rank;
+        v->dims = NEW_ARRAY(im->arena, Value, rank < 0 ? 0 : rank);
+        for (int i = 0; i < rank; i++) v->dims[i] = dimension(im, &t->shape->dim.at[i]);
+    }
+    graph_output(im->graph, v);
     return true;
 }
 
@@ -473,23 +379,17 @@ static bool import(Import *im)
 {
     const OnnxGraph *g = im->model->graph;
     for (int i = 0; i < g->initializer.n; i++)
-        if (!constant(im, g->initializer.at[i].name, &g->initializer.at[i])) return false;
+        if (!import_constant(im, g->initializer.at[i].name, &g->initializer.at[i])) return false;
     for (int i = 0; i < g->input.n; i++)
         if (!input(im, &g->input.at[i])) return false;
-    if (!all_nodes(im, g)) return false;
+    if (!import_nodes(im, g->node.at, g->node.n)) return false;
     if (im->nunknown) {
-        diag_error(im->diag, 0, "%d node%s with operators that are not known:%s", im->nunknown,
-                   im->nunknown > 1 ? "s" : "", buf_text(&im->unknown));
+        diag_error(im->diag, 0, "%d node%s with operators or attributes that are not known:%s",
+                   im->nunknown, im->nunknown > 1 ? "s" : "", buf_text(&im->unknown));
         return false;
     }
-    for (int i = 0; i < g->output.n; i++) {
-        GraphValue *v = find(im, g->output.at[i].name);
-        if (!v) {
-            return fail(
-                im, arena_printf(im->arena, "nothing gives the output '%s'", g->output.at[i].name));
-        }
-        graph_output(im->graph, v);
-    }
+    for (int i = 0; i < g->output.n; i++)
+        if (!output(im, &g->output.at[i])) return false;
     return true;
 }
 
@@ -500,6 +400,7 @@ Graph *onnx_import(Arena *a, const Library *l, OpTable *ops, const OnnxModel *m,
         .arena = a, .library = l, .ops = ops, .model = m, .model_dir = model_dir, .diag = d};
     Scope names = {0};
     im.scope = &names;
+    im.opsets = &m->opset_import;
     buf_init(&im.unknown, a);
     im.graph = graph_new(a, l, ops, *m->graph->name ? m->graph->name : "model");
     return import(&im) ? im.graph : NULL;

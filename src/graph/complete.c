@@ -120,6 +120,12 @@ static bool may_drop(Sym name, const Value *v)
     return false;
 }
 
+bool graph_knows_attr(const Graph *g, const Node *decl, const char *name, const Value *v)
+{
+    Sym sym = intern(g->library->names, name);
+    return declares(decl, sym) || may_drop(sym, v);
+}
+
 // Split before opset 18 says into how many parts only by its number of outputs.
 static void complete_num_outputs(Arena *a, const Library *l, const Node *decl, const GraphNode *n,
                                  Map *attrs)

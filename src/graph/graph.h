@@ -95,7 +95,8 @@ typedef struct Graph {
     bool is_section;       // what was left of a graph that was cut; shares its nodes and values
     const bool *must_know; // (inputs) their elements are needed to specialise it; NULL: none
     const struct GraphCut *cut; // after specialisation: what follows, graph/cut.h; NULL: nothing
-    VEC(GraphDim) dims;         // after specialisation: what is open
+    const char *differs; // after specialisation: from what the model declares; NULL: nothing does
+    VEC(GraphDim) dims;  // after specialisation: what is open
     VEC(GraphRequirement) requirements;
     // After specialisation: what f32 is computed in; nodes that compute in the narrow type, and in
     // f32 for its readers' sake; elements of constants that the narrow type has no room for.
@@ -118,6 +119,8 @@ GraphNode *graph_node(Graph *g, const char *name, const char *origin, OpBindings
                       int ninput, GraphValue *const *input, int noutput, GraphValue *const *output);
 void graph_attr(Graph *g, GraphNode *n, const char *name, Value v);
 void graph_output(Graph *g, GraphValue *v);
+// Whether a declaration has such an attribute, or the value says nothing beyond its meaning.
+bool graph_knows_attr(const Graph *g, const Node *decl, const char *name, const Value *v);
 
 // The graph that a `graph` declaration states. NULL with diagnostics.
 Graph *graph_from_text(Arena *a, const Library *l, OpTable *ops, const Target *t, const Node *decl,

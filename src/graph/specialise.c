@@ -503,6 +503,27 @@ void graph_remove_dead(Graph *g, Arena *scratch)
     }
 }
 
+// An output's type is the declared one; the extents that are declared beside it are hints.
+static bool check_output(const Specialiser *s, const GraphValue *declared)
+{
+    const GraphValue *v = s->map[declared->id];
+    if (!v || s->late[declared->id]) return true;
+    if (declared->type != DT_NONE && v->type != declared->type) {
+        diag_error(s->diag, 0, "the output '%s' is of type %s, the model declares %s",
+                   declared->name, dtypes[v->type].name, dtypes[declared->type].name);
+        return false;
+    }
+    bool differs = declared->rank >= 0 && declared->rank != v->rank;
+    for (int i = 0; i < declared->rank && !differs; i++)
+        differs = declared->dims[i].kind == V_INT && v->dims[i].kind == V_INT &&
+                  declared->dims[i].u.i != v->dims[i].u.i;
+    if (differs)
+        s->to->differs = arena_printf(
+            s->to->arena, "%s%sthe output '%s' has another shape than the model declares",
+            s->to->differs ? s->to->differs : "", s->to->differs ? "; " : "", declared->name);
+    return true;
+}
+
 static bool specialise(Specialiser *s, const Specialisation *how)
 {
     if (!specialise_inputs(s, how)) return false;
@@ -513,6 +534,8 @@ static bool specialise(Specialiser *s, const Specialisation *how)
     if (!specialise_nodes(s, &s->from->nodes)) return false;
     bool cut = s->loops.n || s->rest.n || s->counted.n;
     if (s->again) return true;
+    for (int i = 0; i < s->from->outputs.n; i++)
+        if (!check_output(s, s->from->outputs.at[i])) return false;
     if (cut) cut_outputs(s);
     for (int i = 0; i < s->from->outputs.n && !cut; i++)
         graph_output(s->to, s->map[s->from->outputs.at[i]->id]);
