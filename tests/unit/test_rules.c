@@ -188,6 +188,8 @@ static void test_library(void **state)
                "layer_norm");
     expect_own(GRAPH(X, "x * (1 + erf(x / 1.41421356)) * 0.5"), "gelu");
     expect_own(GRAPH(X, "0.5 * (x * (erf(x / 1.41421356) + 1))"), "gelu");
+    expect_own(GRAPH(X, "0.5 * (x * (1 + tanh(0.79788456 * (x + 0.044715 * (x * (x * x))))))"),
+               "gelu");
 }
 
 int main(void)
