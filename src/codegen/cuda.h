@@ -22,6 +22,7 @@ typedef struct CudaStage {
     int64_t shared_bytes; // dynamic shared memory of a block; 0: it is declared in the text
     bool linear_grid;     // blocks are numbered along x, row-major in (x, y, z)
     bool cooperative;     // all blocks must run at the same time
+    bool overlaps;        // it waits by itself for the kernel before it
 } CudaStage;
 bool cuda_stage(const Kernel *k, const Stage *s, CudaStage *out, Diag *d);
 

@@ -17,6 +17,7 @@ bool cuda_fill_stages(const Kernel *k, RuntimeKernel *r, Diag *d)
         stage->shared_bytes = s.shared_bytes;
         stage->linear_grid = s.linear_grid;
         stage->cooperative = s.cooperative;
+        stage->overlaps = s.overlaps;
     }
     return true;
 }

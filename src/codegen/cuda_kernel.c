@@ -129,6 +129,7 @@ bool cuda_stage(const Kernel *k, const Stage *s, CudaStage *out, Diag *d)
     out->shared_bytes = bytes > STATIC_SHARED_BYTES ? bytes : 0;
     out->linear_grid = !grid_fits(s);
     out->cooperative = uses(s->body, INTR_GRID_BARRIER);
+    out->overlaps = cuda_arch_number(k->target.arch) >= 90 && !out->cooperative;
     return true;
 }
 
@@ -303,6 +304,15 @@ static void emit_signature(Emit *e, bool has_checks)
     emit_line(e, k->loc);
 }
 
+// What comes before does not depend on memory, and so may run while the kernel before this one
+// ends. The kernel after this one may start once all blocks are here, and waits in the same way.
+static void emit_wait_for_grid(Emit *e)
+{
+    if (!e->cuda->stage.overlaps) return;
+    buf_puts(e->out, "    asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");\n"
+                     "    asm volatile(\"griddepcontrol.launch_dependents;\");\n");
+}
+
 static void note_defines(Emit *e, Node *n)
 {
     if (n->kind == N_DEFINE) map_put(e->arena, &e->cuda->defined, n->u.var, KID(n, DEFINE, value));
@@ -325,6 +335,7 @@ static void emit_stage(Emit *e, bool has_checks)
     emit_vars(e);
     emit_shared(e);
     emit_mbarriers(e);
+    emit_wait_for_grid(e);
     e->indent = 1;
     for (uint32_t i = 0; i < s->body->nkid; i++) emit_statement(e, s->body->kid[i]);
     emit_line(e, e->kernel->loc);

@@ -125,6 +125,7 @@ typedef struct Cuda {
     CudaPointer failed_on_device;
     const RuntimeKernel *checked[CUDA_MAX_CHECKED];
     bool synchronous; // wait after each launch, so that a fault is laid at the right door
+    bool overlap;     // let kernels start before the one before them ends
     bool lost;        // nothing works any more, and
     Error reason;     // why
     CudaRecord record;

@@ -94,7 +94,7 @@ heald_status cuda_record_kernel(Cuda *c, const RuntimeKernel *k, const RuntimeSt
     if (g->exec) return change_kernel(c, k, st, n, e);
     if (!room_for_node(g)) return error_no_memory(e, g->n, "recorded launches");
     size_t nafter = find_after(c, &kernel);
-    CudaResult r = st->overlaps && kernel && v->graph_add_edge
+    CudaResult r = st->overlaps && c->overlap && kernel && v->graph_add_edge
                        ? add_overlapping(c, g->after[0], n, &node)
                        : v->graph_add_kernel(&node, g->graph, g->after, nafter, n);
     CudaAttributeValue yes = {.number = 1};

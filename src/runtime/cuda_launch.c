@@ -91,7 +91,7 @@ static CudaResult start(Cuda *c, const RuntimeStage *st, const CudaKernelNode *n
     if (st->cooperative)
         return v->launch_cooperative(n->f, n->grid[0], n->grid[1], n->grid[2], n->block[0], 1, 1,
                                      n->shared, c->stream, n->params);
-    if (!st->overlaps || !v->launch_with)
+    if (!st->overlaps || !c->overlap || !v->launch_with)
         return v->launch(n->f, n->grid[0], n->grid[1], n->grid[2], n->block[0], 1, 1, n->shared,
                          c->stream, n->params, NULL);
     CudaAttribute serial = {.id = CUDA_ATTRIBUTE_SERIAL, .value.number = 1};
