@@ -132,8 +132,7 @@ static heald_status start(Cuda *c, Error *e)
         s = cuda_result(c, c->driver.stream_create(&c->own_stream, STREAM_NON_BLOCKING), e,
                         "a stream");
     if (!c->stream) c->stream = c->own_stream;
-    for (size_t i = 0; i < COUNT(c->event) && !s; i++)
-        s = cuda_result(c, c->driver.event_create(&c->event[i], 0), e, "an event");
+    if (!s) s = cuda_result(c, c->driver.event_create(&c->joint, 0), e, "an event");
     void *host = NULL;
     size_t bytes = CUDA_MAX_CHECKED * sizeof(uint32_t);
     if (!s)
@@ -155,13 +154,15 @@ static void cuda_close(Device *d)
         if (c->stream && !c->lost) v->stream_wait(c->stream);
         cuda_free_all(c);
         if (c->failed) v->host_free((void *)c->failed);
-        for (size_t i = 0; i < COUNT(c->event); i++)
-            if (c->event[i]) v->event_destroy(c->event[i]);
+        for (int i = 0; i < c->nmark; i++) v->event_destroy(c->mark[i]);
+        if (c->joint) v->event_destroy(c->joint);
         if (c->own_stream) v->stream_destroy(c->own_stream);
         v->context_set(NULL);
         v->context_release(c->device);
     }
     cuda_driver_close(&c->driver);
+    cuda_ranges_close(&c->ranges);
+    memory_free(c->mark);
     memory_free(c);
 }
 
@@ -201,7 +202,7 @@ static heald_status cuda_set_stream(Device *d, void *stream, Error *e)
 {
     Cuda *c = cuda(d);
     CudaStream *next = stream ? stream : c->own_stream;
-    CudaEvent *done = c->event[2];
+    CudaEvent *done = c->joint;
     heald_status s = cuda_enter(c, e);
     if (s || next == c->stream) return s;
     s = cuda_result(c, c->driver.event_record(done, c->stream), e, "the stream so far");
@@ -311,6 +312,7 @@ const DeviceOps device_cuda = {
     .graph_end = cuda_graph_end,
     .graph_run = cuda_graph_run,
     .graph_drop = cuda_graph_drop,
-    .time_begin = cuda_time_begin,
-    .time_end = cuda_time_end,
+    .mark = cuda_mark,
+    .mark_ns = cuda_mark_ns,
+    .range = cuda_range,
 };

@@ -98,6 +98,14 @@ typedef struct CudaBlock { // of memory, from the driver
 
 enum { CUDA_MAX_CHECKED = 1024 };
 
+// NVTX, where it is installed.
+typedef struct CudaRanges {
+    bool sought, open;
+    void *library;
+    int (*push)(const char *name);
+    int (*pop)(void);
+} CudaRanges;
+
 // Where launches and copies go while a graph is recorded.
 typedef struct CudaRecord {
     DeviceGraph *graph; // NULL: to the stream
@@ -113,8 +121,11 @@ typedef struct Cuda {
     int device;
     CudaContext *context;
     CudaStream *own_stream;
-    CudaStream *stream;  // where all work goes: its own, or the caller's
-    CudaEvent *event[3]; // of time_begin and time_end; where one stream follows another
+    CudaStream *stream; // where all work goes: its own, or the caller's
+    CudaEvent *joint;   // where one stream follows another
+    CudaEvent **mark;   // (nmark)
+    int nmark;
+    CudaRanges ranges;
     CudaBlock *block;
     int nblock, block_capacity;
     // Kernels since the last wait: one of them is at fault when it fails.
@@ -162,7 +173,11 @@ heald_status cuda_graph_change(Device *d, DeviceGraph *g, int node, Error *e);
 heald_status cuda_graph_end(Device *d, DeviceGraph *g, int *nnode, Error *e);
 heald_status cuda_graph_run(Device *d, DeviceGraph *g, Error *e);
 void cuda_graph_drop(Device *d, DeviceGraph *g);
-heald_status cuda_time_begin(Device *d, Error *e);
-heald_status cuda_time_end(Device *d, int64_t *ns, Error *e);
+heald_status cuda_record_mark(Cuda *c, CudaEvent *event, Error *e);
+
+heald_status cuda_mark(Device *d, int mark, Error *e);
+heald_status cuda_mark_ns(Device *d, int from, int to, int64_t *ns, Error *e);
+void cuda_range(Device *d, const char *name);
+void cuda_ranges_close(CudaRanges *r);
 
 #endif

@@ -136,6 +136,19 @@ heald_status cuda_record_copy(Cuda *c, void *to, const void *from, int64_t bytes
     return s ? s : add_node(c, node, false);
 }
 
+heald_status cuda_record_mark(Cuda *c, CudaEvent *event, Error *e)
+{
+    DeviceGraph *g = c->record.graph;
+    CudaNode *node = NULL;
+    bool kernel;
+    if (!room_for_node(g)) return error_no_memory(e, g->n, "recorded marks");
+    size_t nafter = find_after(c, &kernel);
+    heald_status s =
+        cuda_result(c, c->driver.graph_add_event(&node, g->graph, g->after, nafter, event), e,
+                    "recording an event");
+    return s ? s : add_node(c, node, false);
+}
+
 heald_status cuda_graph_begin(Device *d, DeviceGraph **out, Error *e)
 {
     Cuda *c = (Cuda *)d;

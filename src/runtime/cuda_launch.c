@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launching kernels on a GPU, and timing.
+// Launching kernels on a GPU.
 #include "runtime/cuda_driver.h"
 
 #include "base/util.h"
@@ -129,27 +129,4 @@ heald_status cuda_launch(Device *d, const RuntimeKernel *k, int stage, const int
     if (s) return s;
     cuda_note_launches(c, k, k, 1);
     return c->synchronous ? cuda_wait(c, e) : HEALD_OK;
-}
-
-// ---- timing
-
-heald_status cuda_time_begin(Device *d, Error *e)
-{
-    Cuda *c = (Cuda *)d;
-    heald_status s = cuda_enter(c, e);
-    return s ? s : cuda_result(c, c->driver.event_record(c->event[0], c->stream), e, "an event");
-}
-
-heald_status cuda_time_end(Device *d, int64_t *ns, Error *e)
-{
-    Cuda *c = (Cuda *)d;
-    float ms = 0;
-    *ns = 0;
-    heald_status s = cuda_enter(c, e);
-    if (!s) s = cuda_result(c, c->driver.event_record(c->event[1], c->stream), e, "an event");
-    if (!s) s = cuda_result(c, c->driver.event_wait(c->event[1]), e, "waiting for the GPU");
-    if (!s)
-        s = cuda_result(c, c->driver.event_elapsed(&ms, c->event[0], c->event[1]), e, "an event");
-    *ns = (int64_t)((double)ms * 1e6);
-    return s;
 }

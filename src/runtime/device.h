@@ -77,9 +77,13 @@ typedef struct DeviceOps {
     heald_status (*graph_end)(Device *d, DeviceGraph *g, int *nnode, Error *e);
     heald_status (*graph_run)(Device *d, DeviceGraph *g, Error *e);
     void (*graph_drop)(Device *d, DeviceGraph *g); // NULL is fine
-    // Time that the device needed for what was launched between the two; the second waits for it.
-    heald_status (*time_begin)(Device *d, Error *e);
-    heald_status (*time_end)(Device *d, int64_t *ns, Error *e);
+    // Points in what is launched, or recorded, by number; and the time of the device from one to
+    // another, which is waited for.
+    heald_status (*mark)(Device *d, int mark, Error *e);
+    heald_status (*mark_ns)(Device *d, int from, int to, int64_t *ns, Error *e);
+    // What is launched until the next call belongs to something of this name, for a profiler of the
+    // device's maker that watches; NULL: no longer.
+    void (*range)(Device *d, const char *name);
 } DeviceOps;
 
 // The head of every kind's own struct.

@@ -90,8 +90,9 @@ heald_status plan_verify(const Plan *p, Error *e);
 void plan_print(const Plan *p, Buf *out);
 
 typedef struct RunOptions {
-    // After each step, with the time it took; `step` counts from 0. On a device that runs behind,
-    // each step is waited for.
+    // After each step, with the time it took; `step` counts from 0. Steps do not overlap then. On a
+    // device that runs behind, all are told at the end of a run, and the run is done twice: a first
+    // time in ranges for its maker's profiler.
     void (*profile)(void *user, int step, const char *name, int64_t ns);
     bool (*cancel)(void *user); // before each step; true: stop with HEALD_CANCELLED
     void *user;
@@ -100,6 +101,11 @@ typedef struct RunOptions {
 
 typedef struct PlanRunner PlanRunner;
 typedef struct PlanInstance PlanInstance;
+
+// As the options' profile, from now on; NULL: no more.
+void plan_runner_profile(PlanRunner *r,
+                         void (*profile)(void *user, int step, const char *name, int64_t ns),
+                         void *user);
 
 // Plan and device must outlive the runner. Constants must lie in memory that the device reaches.
 heald_status plan_runner_create(const Plan *p, Device *d, const RunOptions *o, PlanRunner **out,

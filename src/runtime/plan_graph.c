@@ -313,5 +313,5 @@ DeviceGraph *plan_graph_at(PlanInstance *in, int *at)
 bool plan_graph_prepare(PlanInstance *in)
 {
     const PlanRunner *r = in->runner;
-    return r->device->graphs && !r->options.profile && ready(in);
+    return r->device->graphs && ready(in);
 }

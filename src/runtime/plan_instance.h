@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside of runners and instances, for the files that implement them: plan_prepare.c makes
-// instances, plan_run.c runs them, in the order of plan_order.c; plan_graph.c records them.
+// instances, plan_run.c runs them, in the order of plan_order.c; plan_graph.c records them,
+// plan_profile.c times each step.
 #ifndef HEALD_RUNTIME_PLAN_INSTANCE_H
 #define HEALD_RUNTIME_PLAN_INSTANCE_H
 
@@ -31,7 +32,8 @@ struct PlanRunner {
     const Plan *plan;
     Device *device;
     RunOptions options;
-    void *memory; // for temporaries of any instance; grows
+    void *profile_user; // of options.profile
+    void *memory;       // for temporaries of any instance; grows
     int64_t memory_bytes;
     int ndims, nstep_dims, nwords; // in all values, steps and launches
     int nbuffer;                   // the most of one launch
@@ -78,6 +80,8 @@ bool plan_graph_prepare(PlanInstance *in);
 // there.
 DeviceGraph *plan_graph_at(PlanInstance *in, int *at);
 void plan_graph_drop(PlanInstance *in); // none is fine
+// The steps one after another, each timed and told to options.profile.
+heald_status plan_run_profiled(const PlanInstance *in, Error *e);
 
 // Makes the runner's memory at least so large.
 heald_status runner_reserve(PlanRunner *r, int64_t bytes, Error *e);

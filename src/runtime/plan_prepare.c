@@ -180,6 +180,7 @@ heald_status plan_runner_create(const Plan *p, Device *d, const RunOptions *o, P
     if (s) return s;
     PlanRunner size = {.plan = p, .device = d};
     if (o) size.options = *o;
+    size.profile_user = size.options.user;
     if (size.options.max_instances <= 0) size.options.max_instances = DEFAULT_INSTANCES;
     count_sizes(&size);
     find_elements(&size, NULL);

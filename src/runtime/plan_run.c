@@ -3,7 +3,6 @@
 // allocated here but the outputs that the caller left to us.
 #include "runtime/plan_instance.h"
 
-#include "base/os.h"
 #include "base/util.h"
 
 #include <string.h>
@@ -128,17 +127,6 @@ heald_status plan_run_step(const PlanInstance *in, int step, Error *e)
     return run_step[in->runner->plan->steps.at[step].kind](in, step, e);
 }
 
-static heald_status timed_step(const PlanInstance *in, int i, Error *e)
-{
-    const PlanRunner *r = in->runner;
-    const PlanStep *st = &r->plan->steps.at[i];
-    int64_t start = clock_ns();
-    heald_status s = plan_run_step(in, i, e);
-    if (!s) s = device_synchronise(r->device, e);
-    if (!s) r->options.profile(r->options.user, i, st->name, clock_ns() - start);
-    return s;
-}
-
 static heald_status run_steps(PlanInstance *in, Error *e)
 {
     const PlanRunner *r = in->runner;
@@ -152,9 +140,7 @@ static heald_status run_steps(PlanInstance *in, Error *e)
             return error_set(e, HEALD_CANCELLED, "cancelled before step %d (%s)", i, st->name);
         }
         DeviceGraph *g = recorded ? plan_graph_at(in, &at) : NULL;
-        heald_status s = g            ? d->ops->graph_run(d, g, e)
-                         : o->profile ? timed_step(in, i, e)
-                                      : plan_run_step(in, i, e);
+        heald_status s = g ? d->ops->graph_run(d, g, e) : plan_run_step(in, i, e);
         if (s) return error_prefix(e, s, "step %d (%s)", i, st->name);
     }
     return HEALD_OK;
@@ -175,7 +161,7 @@ heald_status plan_run(PlanInstance *in, heald_tensor *const *inputs, heald_tenso
     if (!s) s = check_overlap(p, inputs, outputs, e);
     if (!s) {
         find_addresses(in, inputs, outputs);
-        s = run_steps(in, e);
+        s = r->options.profile ? plan_run_profiled(in, e) : run_steps(in, e);
     }
     for (int i = 0; i < p->outputs.n && s; i++) {
         if (!r->created[i]) continue;

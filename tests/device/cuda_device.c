@@ -88,9 +88,9 @@ static double time_kernel(Run *r, const BuiltKernel *k, void *const *params, con
     for (int i = 0; i < SAMPLES; i++) {
         int64_t ns;
         Error e = {0};
-        if (r->gpu->ops->time_begin(r->gpu, &e) ||
+        if (r->gpu->ops->mark(r->gpu, 0, &e) ||
             launch_kernel(r->gpu, &k->runtime, params, dims, &e) ||
-            r->gpu->ops->time_end(r->gpu, &ns, &e))
+            r->gpu->ops->mark(r->gpu, 1, &e) || r->gpu->ops->mark_ns(r->gpu, 0, 1, &ns, &e))
             return -1;
         double t = (double)ns / 1e3;
         int at = i;

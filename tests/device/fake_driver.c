@@ -423,6 +423,15 @@ EXPORT int cuGraphAddDependencies_v2(void *graph, void *const *from, void *const
     }
     return 0;
 }
+EXPORT int cuGraphAddEventRecordNode(void **out, void *graph, void *const *after, size_t nafter,
+                                     void *event)
+{
+    (void)event;
+    Node *n;
+    int r = add_node(graph, after, nafter, &n);
+    *out = n;
+    return r;
+}
 EXPORT int cuGraphKernelNodeSetAttribute(void *node, int attribute, const int *value)
 {
     if (attribute != 2) return 1;

@@ -346,9 +346,10 @@ static void test_recording(void **state)
     assert_int_equal(d->ops->graph_end(d, g, &n, &error), HEALD_OK);
     assert_int_equal(n, 1);
     assert_string_equal(to, "");
-    assert_int_equal(d->ops->time_begin(d, &error), HEALD_OK);
+    assert_int_equal(d->ops->mark(d, 0, &error), HEALD_OK);
     assert_int_equal(d->ops->graph_run(d, g, &error), HEALD_OK);
-    assert_int_equal(d->ops->time_end(d, &ns, &error), HEALD_OK);
+    assert_int_equal(d->ops->mark(d, 1, &error), HEALD_OK);
+    assert_int_equal(d->ops->mark_ns(d, 0, 1, &ns, &error), HEALD_OK);
     assert_int_equal(ns, 1500000);
     assert_int_equal(fake->replays, 1);
     assert_string_equal(to, "heald");

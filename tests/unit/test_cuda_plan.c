@@ -427,6 +427,33 @@ static void test_cancel(void **state)
     rig_close(&g);
 }
 
+static void note_step(void *user, int step, const char *name, int64_t ns)
+{
+    int *told = user;
+    assert_string_equal(name, step < 10 ? "link" : "join");
+    assert_int_equal(ns, 0); // all spans of the stand-in are equal, and an empty one is taken off
+    told[step]++;
+}
+
+static void test_profile(void **state)
+{
+    (void)state;
+    int told[11] = {0};
+    Rig g = rig(two_branches(5), NULL);
+    assert_int_equal(run(&g), HEALD_OK);
+    int32_t *want = arena_copy(&arena, g.out->data, 64);
+    memset(g.out->data, 0, 64);
+    plan_runner_profile(g.runner, note_step, told);
+    assert_int_equal(run(&g), HEALD_OK);
+    for (int i = 0; i < 11; i++) assert_int_equal(told[i], 1);
+    assert_int_equal(fake->nodes, 11 + 12 + 4);
+    assert_memory_equal(g.out->data, want, 64);
+    plan_runner_profile(g.runner, NULL, NULL);
+    for (int i = 0; i < 2; i++) assert_int_equal(run(&g), HEALD_OK);
+    assert_int_equal(told[0], 1);
+    rig_close(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -442,6 +469,7 @@ int main(void)
         cmocka_unit_test_setup(test_fault_one_by_one, begin),
         cmocka_unit_test_setup(test_out_of_memory, begin),
         cmocka_unit_test_setup(test_cancel, begin),
+        cmocka_unit_test_setup(test_profile, begin),
     };
     return run_with_fake_driver(tests, sizeof tests / sizeof *tests, "cuda_plan");
 }
