@@ -156,8 +156,9 @@ static heald_status create_body(heald_context *c, Arena *scratch, void *user)
     }
     heald_status s = take_options(c, creation->options);
     if (!s) s = choose_target(c);
-    c->target.tf32 = c->precision == PRECISION_TF32;
     if (s) return s;
+    if (c->target.kind == TARGET_CUDA && atoi(c->target.arch + strlen("sm_")) >= 80)
+        c->target.tf32 = precisions[c->precision].tf32;
     c->names = interner_new(&c->arena);
     library_init(&c->library, &c->arena, c->names, &c->sources);
     return ops_load(&c->library, c->options.library_path, &c->diag) ? HEALD_OK : HEALD_DIAGNOSTIC;

@@ -20,6 +20,7 @@ typedef enum Precision {
 typedef struct PrecisionInfo {
     const char *name;
     DType type;       // of weights and activations
+    int tf32;         // as Target.tf32
     double tolerance; // relative, of a whole model's results; 0: those of f32
 } PrecisionInfo;
 extern const PrecisionInfo precisions[PRECISION_COUNT];

@@ -70,10 +70,10 @@ static heald_tensor *random_input(const heald_value_info *v, uint64_t seed)
     return t;
 }
 
-static heald_status start(const Row *row, const char *precision, Run *r)
+static heald_status start_on(const char *target, const Row *row, const char *precision, Run *r)
 {
     *r = (Run){0};
-    heald_context_options o = HEALD_CONTEXT_OPTIONS(.target = "cpu", .precision = precision);
+    heald_context_options o = HEALD_CONTEXT_OPTIONS(.target = target, .precision = precision);
     assert_int_equal(heald_context_create(HEALD_VERSION, &o, &r->context), HEALD_OK);
     char path[4096];
     heald_status s;
@@ -89,6 +89,11 @@ static heald_status start(const Row *row, const char *precision, Run *r)
     s = heald_model_run(r->model, r->input, r->output);
     if (!s) r->graph = model_current(r->model)->compiled->graph;
     return s;
+}
+
+static heald_status start(const Row *row, const char *precision, Run *r)
+{
+    return start_on("cpu", row, precision, r);
 }
 
 static void stop(Run *r)
@@ -198,6 +203,30 @@ static void overflow(void **unused)
     stop(&r);
 }
 
+// On tensor cores, in the interpreter: elements of few bits where one product must do, and only there.
+static void tensor_cores(void **unused)
+{
+    (void)unused;
+    static const Row row = {
+        .text = "graph g(x: f32[40, 24], w: f32[24, 24]) -> (y) { y = matmul(x, w); }"};
+    static const char *const names[] = {"f32", "tf32x3", "tf32"};
+    double want[40 * 24] = {0}, most = 0;
+    for (size_t k = 0; k < COUNT(names); k++) {
+        Run r;
+        double off = 0;
+        assert_int_equal(start_on("interp:sm_80", &row, names[k], &r), HEALD_OK);
+        for (int i = 0; k == 0 && i < 40 * 24; i++) {
+            for (int l = 0; l < 24; l++)
+                want[i] +=
+                    element(r.input[0], i / 24 * 24 + l) * element(r.input[1], l * 24 + i % 24);
+            most = fmax(most, fabs(want[i]));
+        }
+        for (int i = 0; i < 40 * 24; i++) off = fmax(off, fabs(element(r.output[0], i) - want[i]));
+        assert_true(k == 2 ? off > 1e-5 * most && off < 2e-3 * most : off < 1e-6 * most);
+        stop(&r);
+    }
+}
+
 static void unknown(void **unused)
 {
     (void)unused;
@@ -211,6 +240,7 @@ static void unknown(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(near_f32), cmocka_unit_test(beyond),
-                                       cmocka_unit_test(overflow), cmocka_unit_test(unknown)};
+                                       cmocka_unit_test(overflow), cmocka_unit_test(tensor_cores),
+                                       cmocka_unit_test(unknown)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
