@@ -65,23 +65,21 @@ void verify_values(Verifier *v, Node *const *kid, int n)
     for (int i = 0; i < n; i++) verify_value(v, kid[i]);
 }
 
-typedef enum Operands { ANY, NUMBERS, INTS, BITS, BOOLS } Operands;
-
-static bool admits(Operands o, DType t)
+static bool admits(NodeOperands o, DType t)
 {
     bool is_int = dtype_is_int(t);
     switch (o) {
-    case ANY: return t != DT_NONE;
-    case NUMBERS: return is_int || dtype_is_float(t);
-    case INTS: return is_int;
-    case BITS: return is_int || t == DT_BOOL;
-    case BOOLS: return t == DT_BOOL;
+    case OPERANDS_NUMBERS: return is_int || dtype_is_float(t);
+    case OPERANDS_INTS: return is_int;
+    case OPERANDS_BITS: return is_int || t == DT_BOOL;
+    case OPERANDS_BOOLS: return t == DT_BOOL;
+    default: return t != DT_NONE;
     }
-    return false;
 }
 
-static void check_operator(Verifier *v, const Node *n, Operands o, bool gives_bool)
+static void check_operator(Verifier *v, const Node *n, NodeOperands o)
 {
+    bool gives_bool = o == OPERANDS_BOOLS || o == OPERANDS_ALIKE;
     verify_values(v, n->kid, (int)n->nkid);
     const Node *x = n->kid[0];
     if (!admits(o, (DType)x->type)) {
@@ -151,7 +149,7 @@ static void check_vector(Verifier *v, const Node *n)
         verify_scalar(v, n, n->kid[1], DT_I64, "lane");
     } else {
         ok = ok && x->lanes == 1 && n->lanes >= 1 &&
-             (n->kind == N_BROADCAST || admits(INTS, x->type));
+             (n->kind == N_BROADCAST || admits(OPERANDS_INTS, x->type));
     }
     if (!ok)
         WRONG(v, n, "%s of %s has type %s", verify_name(n), verify_type_text(v, x),
@@ -303,34 +301,15 @@ bool verify_complete(Verifier *v, const Node *n)
 void verify_expr(Verifier *v, const Node *n)
 {
     if (!verify_complete(v, n)) return;
+    NodeOperands operands = node_info[n->kind].operands;
+    if (operands == OPERANDS_ONE) check_conversion(v, n);
+    else if (operands) check_operator(v, n, operands);
+    if (operands) return;
     switch (n->kind) {
     case N_INT:
     case N_FLOAT: check_constant(v, n); break;
     case N_VARREF: check_varref(v, n); break;
-    case N_ADD:
-    case N_SUB:
-    case N_MUL:
-    case N_DIV:
-    case N_MOD:
-    case N_MIN:
-    case N_MAX:
-    case N_NEG: check_operator(v, n, NUMBERS, false); break;
-    case N_SHL:
-    case N_SHR:
-    case N_BNOT: check_operator(v, n, INTS, false); break;
-    case N_BAND:
-    case N_BOR:
-    case N_BXOR: check_operator(v, n, BITS, false); break;
-    case N_LAND:
-    case N_LOR:
-    case N_NOT: check_operator(v, n, BOOLS, true); break;
-    case N_EQ:
-    case N_NE:
-    case N_LT:
-    case N_LE: check_operator(v, n, ANY, true); break;
     case N_SELECT: check_select(v, n); break;
-    case N_CAST:
-    case N_BITCAST: check_conversion(v, n); break;
     case N_RAMP:
     case N_BROADCAST:
     case N_EXTRACT: check_vector(v, n); break;

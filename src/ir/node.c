@@ -10,9 +10,10 @@
 
 const NodeInfo node_info[N_COUNT] = {
     [N_NONE] = {.name = "NONE", .spelling = "?", .children = "()"},
-#define NODE(KIND, spelling, form, class, u, sub, nfixed, variadic, optional, kids) \
-    [N_##KIND] = {#KIND,     spelling, FORM_##form, CLASS_##class, PAYLOAD_##u,     \
-                  SUB_##sub, nfixed,   variadic,    optional,      #kids},
+#define NODE(KIND, spelling, form, class, u, sub, operands, nfixed, variadic, optional, kids)      \
+    [N_##KIND] = {                                                                                 \
+        #KIND,  spelling, FORM_##form, CLASS_##class, PAYLOAD_##u, SUB_##sub, OPERANDS_##operands, \
+        nfixed, variadic, optional,    #kids},
 #include "ir/nodes.def"
 #undef NODE
 };
@@ -41,40 +42,26 @@ static void take_type(Node *n, const Node *from)
 // Type and lanes of an expression where its operands decide them; text has none yet.
 static void infer_type(Node *n)
 {
+    switch (node_info[n->kind].operands) {
+    case OPERANDS_NUMBERS:
+    case OPERANDS_INTS:
+    case OPERANDS_BITS: take_type(n, n->kid[0]); return;
+    case OPERANDS_BOOLS:
+    case OPERANDS_ALIKE:
+        take_type(n, n->kid[0]);
+        if (n->type != DT_NONE) n->type = DT_BOOL;
+        return;
+    case OPERANDS_ONE: n->lanes = n->kid[0]->lanes; return;
+    case OPERANDS_NONE: break;
+    }
     switch (n->kind) {
-    case N_ADD:
-    case N_SUB:
-    case N_MUL:
-    case N_DIV:
-    case N_MOD:
-    case N_MIN:
-    case N_MAX:
-    case N_SHL:
-    case N_SHR:
-    case N_BAND:
-    case N_BOR:
-    case N_BXOR:
-    case N_NEG:
-    case N_BNOT:
     case N_RAMP:
     case N_BROADCAST: take_type(n, n->kid[0]); break;
     case N_SELECT: take_type(n, KID(n, SELECT, a)); break;
-    case N_EQ:
-    case N_NE:
-    case N_LT:
-    case N_LE:
-    case N_LAND:
-    case N_LOR:
-    case N_NOT:
-        take_type(n, n->kid[0]);
-        if (n->type != DT_NONE) n->type = DT_BOOL;
-        break;
     case N_EXTRACT:
         take_type(n, KID(n, EXTRACT, a));
         n->lanes = n->lanes ? 1 : 0;
         break;
-    case N_CAST:
-    case N_BITCAST: n->lanes = n->kid[0]->lanes; break;
     default: break;
     }
 }

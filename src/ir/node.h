@@ -43,7 +43,8 @@
 
 typedef enum NodeKind {
     N_NONE,
-#define NODE(KIND, spelling, form, class, u, sub, nfixed, variadic, optional, kids) N_##KIND,
+#define NODE(KIND, spelling, form, class, u, sub, operands, nfixed, variadic, optional, kids) \
+    N_##KIND,
 #include "ir/nodes.def"
 #undef NODE
     N_COUNT
@@ -73,6 +74,17 @@ typedef enum NodeSub {
     SUB_PARAM
 } NodeSub;
 
+// See nodes.def.
+typedef enum NodeOperands {
+    OPERANDS_NONE,
+    OPERANDS_NUMBERS,
+    OPERANDS_INTS,
+    OPERANDS_BITS,
+    OPERANDS_BOOLS,
+    OPERANDS_ALIKE,
+    OPERANDS_ONE
+} NodeOperands;
+
 enum { TYPE_SCALAR, TYPE_TENSOR, TYPE_LIST, TYPE_TENSORS };
 enum { FOLD_LAST, FOLD_STATES }; // the last state, or all of them
 enum { GUARD_NONE, GUARD_DROP };
@@ -86,6 +98,7 @@ typedef struct NodeInfo {
     NodeClass class;
     NodePayload payload;
     NodeSub sub;
+    NodeOperands operands;
     int nfixed; // named children
     bool variadic;
     uint32_t optional;    // bit k: named child k may be NULL
@@ -150,7 +163,7 @@ struct Node {
     };
 #define KIDS_UNPACK(...) __VA_ARGS__
 #define KIDS_APPLY(macro, ...) macro(__VA_ARGS__)
-#define NODE(KIND, spelling, form, class, u, sub, nfixed, variadic, optional, kids) \
+#define NODE(KIND, spelling, form, class, u, sub, operands, nfixed, variadic, optional, kids) \
     KIDS_APPLY(KIDS_##nfixed, KIND, KIDS_UNPACK kids)
 #include "ir/nodes.def"
 #undef NODE

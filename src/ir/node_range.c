@@ -208,25 +208,13 @@ static Range cast_range(const Node *n)
 
 static Range expression_range(const Node *n)
 {
+    const NodeInfo *info = &node_info[n->kind];
+    bool logic = info->operands == OPERANDS_BOOLS;
+    if (info->operands && info->nfixed == 2 && !logic)
+        return binary_range(n, range_of(n->kid[0]), range_of(n->kid[1]));
     switch (n->kind) {
     case N_INT: return range(n->u.i, n->u.i);
     case N_VARREF: return var_range(n->u.var);
-    case N_ADD:
-    case N_SUB:
-    case N_MUL:
-    case N_DIV:
-    case N_MOD:
-    case N_MIN:
-    case N_MAX:
-    case N_SHL:
-    case N_SHR:
-    case N_BAND:
-    case N_BOR:
-    case N_BXOR:
-    case N_EQ:
-    case N_NE:
-    case N_LT:
-    case N_LE: return binary_range(n, range_of(n->kid[0]), range_of(n->kid[1]));
     case N_NEG: return both(sub_i64, range(0, 0), range_of(n->kid[0]));
     case N_BNOT: return both(sub_i64, range(-1, -1), range_of(n->kid[0]));
     case N_SELECT: {

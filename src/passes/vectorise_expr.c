@@ -188,33 +188,14 @@ Node *lanes_expr(Lanes *l, Node *n)
     if (l->failed) return n;
     if (n->lanes > 1) return fail(l, n);
     Node *value;
+    const NodeInfo *info = &node_info[n->kind];
+    if (info->operands && info->nfixed == 1) return unary(l, n);
+    if (info->operands == OPERANDS_BOOLS) return short_circuit(l, n);
+    if (info->operands) return binary(l, n);
     switch (n->kind) {
     case N_INT:
     case N_FLOAT: return n;
     case N_VARREF: value = map_get(&l->value, n->u.var); return value ? value : n;
-    case N_ADD:
-    case N_SUB:
-    case N_MUL:
-    case N_DIV:
-    case N_MOD:
-    case N_MIN:
-    case N_MAX:
-    case N_SHL:
-    case N_SHR:
-    case N_BAND:
-    case N_BOR:
-    case N_BXOR:
-    case N_EQ:
-    case N_NE:
-    case N_LT:
-    case N_LE: return binary(l, n);
-    case N_LAND:
-    case N_LOR: return short_circuit(l, n);
-    case N_NEG:
-    case N_NOT:
-    case N_BNOT:
-    case N_CAST:
-    case N_BITCAST: return unary(l, n);
     case N_SELECT: return select(l, n);
     case N_LOAD: return load(l, n);
     case N_INTRIN: return call(l, n);
