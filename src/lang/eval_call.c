@@ -134,11 +134,11 @@ static bool fn_args(Eval *e, Node *call, Node *fn, Value *out)
         if (!eval_expr(e, a, &list.at[at])) return false;
     }
     *out = value_tuple(e->arena, list.n, list.at);
-    for (int i = 0; i < list.n; i++)
-        if (list.at[i].kind == V_TENSOR && list.at[i].u.tensor->rank == 0 &&
-            !list.at[i].u.tensor->let &&
-            !tensor_load(e, call->loc, list.at[i].u.tensor, 0, NULL, &out->u.tuple.at[i]))
-            return false;
+    for (int i = 0; i < list.n; i++) {
+        Tensor *t = list.at[i].kind == V_TENSOR ? list.at[i].u.tensor : NULL;
+        bool number = t && t->rank == 0 && !t->let && !t->epilogue;
+        if (number && !tensor_load(e, call->loc, t, 0, NULL, &out->u.tuple.at[i])) return false;
+    }
     return true;
 }
 

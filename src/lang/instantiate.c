@@ -80,6 +80,7 @@ Tensor *instance_hole(Instance *in, const char *name, DType type, int rank, cons
     return t;
 }
 
+enum { MAX_STAGE_DEPTH = 8 };
 enum { MAX_RUN_EXTENTS = 4 };
 
 // Says in a note which op was applied to what.
@@ -236,10 +237,18 @@ bool instance_element(Instance *in, Tensor *t, const int64_t *index, Value *out)
     return ok;
 }
 
-static bool has_stages(Node *body)
+// Whether a body, or a fn that it calls for its effect, has stages of its own.
+static bool has_stages(Eval *e, const Node *n, int depth)
 {
-    for (int i = 0; i < NREST(body); i++)
-        if (REST(body)[i]->kind == N_STAGE) return true;
+    if (!n || depth > MAX_STAGE_DEPTH) return false;
+    if (n->kind == N_STAGE) return true;
+    if (n->kind == N_EVAL && n->kid[0]->kind == N_CALL && n->kid[0]->kid[0]->kind == N_NAME) {
+        const Node *fn = map_get(&e->lib->fns, n->kid[0]->kid[0]->u.sym);
+        return fn && has_stages(e, fn->kid[KID_FN_body], depth + 1);
+    }
+    if (n->kind != N_SEQ && n->kind != N_BLOCK && n->kind != N_IF) return false;
+    for (uint32_t i = 0; i < n->nkid; i++)
+        if (has_stages(e, n->kid[i], depth)) return true;
     return false;
 }
 
@@ -372,7 +381,7 @@ static bool instantiate(Eval *e, const Instantiation *s, const Epilogue *ep, int
     k->loc = loc;
     if (!k->name) k->name = s->decl->u.sym;
     bool ok = bind_all(e, s);
-    Stmts *stmts = ok && !has_stages(s->body) ? open_stage(e, "main") : NULL;
+    Stmts *stmts = ok && !has_stages(e, s->body, 0) ? open_stage(e, "main") : NULL;
     ok = ok && run_part(e, s->body, true) && bind_results(e, loc, s->results, ep, nresult) &&
          run_part(e, s->body, false);
     if (stmts) close_stage(e, stmts, s->body->loc);
@@ -429,7 +438,7 @@ static bool look_open(Instance *in, const Instantiation *s, const Choices *choic
     e->env = NULL;
     e->choices = choices;
     bool ok = bind_all(e, s);
-    if (ok && !has_stages(s->body)) open_stage(e, "main");
+    if (ok && !has_stages(e, s->body, 0)) open_stage(e, "main");
     return ok && run_part(e, s->body, true);
 }
 
