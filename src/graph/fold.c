@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-// A larger result is folded only if it is no larger than what it is computed from.
+// A larger result is folded only if it is no larger than what it is computed from, and not if its
+// elements are only moved: kernels do that when the model is loaded.
 enum { FOLD_MAX_STEPS = 1 << 27, FOLD_ALWAYS = 1 << 16 };
 
 static bool declare_leaves(Instance *in, const GraphNode *n, Tensor **tensor)
@@ -86,7 +87,8 @@ static bool worth(const GraphNode *n, int64_t limit)
         if (n->input[i] && n->input[i]->data) from += graph_value_nelem(n->input[i]);
     for (int i = 0; i < n->noutput; i++) {
         int64_t to = n->output[i] ? graph_value_nelem(n->output[i]) : 0;
-        if (to > limit || (to > FOLD_ALWAYS && to > from)) return false;
+        if (to > limit || (to > FOLD_ALWAYS && (to > from || n->op->class == OPCLASS_MAP)))
+            return false;
     }
     return true;
 }

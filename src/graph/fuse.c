@@ -125,21 +125,36 @@ static void collect_inputs(Fuser *f, Group *p)
 
 // ---- epilogues
 
+// A view that only adds or drops axes of extent 1: indices stay what they are.
+static bool is_thin_view(const GraphNode *n)
+{
+    const GraphValue *x = n->input[0], *y = n->output[0];
+    if (!n->op->view || !x || !y) return false;
+    int i = 0, k = 0;
+    for (;;) {
+        while (i < x->rank && size_is_one(&x->dims[i])) i++;
+        while (k < y->rank && size_is_one(&y->dims[k])) k++;
+        if (i == x->rank || k == y->rank) return i == x->rank && k == y->rank;
+        if (!value_equal(&x->dims[i++], &y->dims[k++])) return false;
+    }
+}
+
 // Why r cannot be computed where p's result is stored; NULL: it can.
 static const char *refuse_epilogue(Fuser *f, Group *p, GraphNode *r)
 {
     const GraphValue *hole = only_output(p->anchor), *y = only_output(r);
     if (f->group_of[r->id]) return "is in another group";
     if (!y) return "has several results";
-    if (r->op->class != OPCLASS_POINTWISE) return "is not pointwise";
+    bool view = is_thin_view(r) && p->anchor->op->class != OPCLASS_POINTWISE;
+    if (r->op->class != OPCLASS_POINTWISE && !view) return "is not pointwise";
     if (!same_size(f, y, hole)) return "changes the number of elements";
     int evaluations = 1;
     for (int i = 0; i < r->ninput; i++) {
         GraphValue *v = r->input[i];
         if (!v || !in_group(f, p, v)) continue;
         OpAccess a = access_of(r, i);
-        bool same =
-            a == ACCESS_NONE || a == ACCESS_SAME || (a == ACCESS_BROADCAST && same_dims(v, y));
+        bool same = view || a == ACCESS_NONE || a == ACCESS_SAME ||
+                    (a == ACCESS_BROADCAST && same_dims(v, y));
         if (!same) return "reads other elements";
         evaluations += f->evaluations[v->id];
     }
@@ -168,6 +183,21 @@ static void grow_value(Fuser *f, Group *p, const GraphValue *v)
     }
 }
 
+// A view at the end serves nothing: outside it costs nothing.
+static void trim_epilogues(Fuser *f, Group *p)
+{
+    for (int i = p->epilogue.n - 1; i >= 0; i--) {
+        GraphNode *n = p->epilogue.at[i];
+        bool read = !n->op->view;
+        for (int r = 0; r < n->output[0]->readers.n; r++)
+            read = read || f->group_of[n->output[0]->readers.at[r]->id] == p;
+        if (read) continue;
+        f->group_of[n->id] = NULL;
+        memmove(p->epilogue.at + i, p->epilogue.at + i + 1,
+                (size_t)(--p->epilogue.n - i) * sizeof *p->epilogue.at);
+    }
+}
+
 static int by_id(const void *a, const void *b)
 {
     return (*(GraphNode *const *)a)->id - (*(GraphNode *const *)b)->id;
@@ -184,6 +214,7 @@ static void grow_epilogues(Fuser *f, Group *p)
         for (int i = 0; i < p->epilogue.n; i++) grow_value(f, p, only_output(p->epilogue.at[i]));
     } while (p->epilogue.n > before);
     if (p->epilogue.n) qsort(p->epilogue.at, (size_t)p->epilogue.n, sizeof *p->epilogue.at, by_id);
+    trim_epilogues(f, p);
     collect_inputs(f, p);
 }
 
@@ -196,10 +227,20 @@ static bool only_reader(const GraphValue *v, const GraphNode *reader)
     return !v->is_output;
 }
 
+// Whether what moves elements gives each once. A part of a tensor keeps templates for GPUs from
+// copying rows as they lie, unless something else does anyway.
+static bool is_read_once(const Fuser *f, const GraphNode *n, bool first)
+{
+    if (n->op->bijective) return true;
+    if (n->op->nparam != 1 || (first && f->target->kind != TARGET_CPU)) return false;
+    return graph_value_nelem(only_output(n)) <= graph_value_nelem(n->input[0]);
+}
+
 static bool allow_prologue(const Fuser *f, const Group *p, const GraphNode *n,
                            const GraphNode *reader, const GraphValue *v)
 {
     if (f->group_of[n->id] || !only_output(n) || !only_reader(v, reader)) return false;
+    if (graph_value_fixed(v) && !graph_value_fixed(p->anchor->output[0])) return false;
     if (n->op->class == OPCLASS_SERIAL || n->op->class == OPCLASS_REDUCTION) return false;
     if (p->anchor->op->class == OPCLASS_SERIAL) return false;
     bool many = reader->op->nparam < reader->ninput; // of a variadic op, each element is asked for
@@ -209,7 +250,8 @@ static bool allow_prologue(const Fuser *f, const Group *p, const GraphNode *n,
             reader->op->windows[min_i64(i, reader->op->nparam - 1)]) {
             return false;
         }
-    if (has_template(f, p->anchor)) return n->op->moves && n->op->bijective && !n->op->view;
+    if (has_template(f, p->anchor))
+        return n->op->moves && !n->op->view && is_read_once(f, n, reader == p->anchor);
     if (p->anchor->op->class == OPCLASS_REDUCTION) return n->op->moves && !n->op->view;
     if (n->op->view) return reader->op->class == OPCLASS_MAP;
     if (!n->op->costly) return true;

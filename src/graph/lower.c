@@ -292,7 +292,7 @@ static bool pack_constants(Lower *l, const Node *kernel, int narg, Value *args)
     if (!kernel_preferences(l->in, kernel, narg, args, attrs, NULL, &list, &count)) return false;
     for (int i = 0; i < count; i++) {
         GraphValue *v = list[i].param < n->ninput ? n->input[list[i].param] : NULL;
-        if (!v || !v->data || args[list[i].param].kind != V_TENSOR) continue;
+        if (!v || args[list[i].param].kind != V_TENSOR || !graph_value_fixed(v)) continue;
         OpInst *op = op_apply(l->in, 0, list[i].op, 1, &args[list[i].param], &list[i].attrs);
         if (!op) return false;
         const Tensor *t = op->results[0];

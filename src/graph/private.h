@@ -11,6 +11,9 @@ Value size_value(Arena *a, Value v);
 bool size_is_one(const Value *v);
 bool size_is_large(const Value *v);                    // to keep, so that sizes of sizes stay small
 Value graph_value_size(Arena *a, const GraphValue *v); // how many elements
+// Whether it depends on constants alone, so that it is computed at the latest when the model is
+// loaded.
+bool graph_value_fixed(const GraphValue *v);
 // require.c: another requirement, at a node; false with a diagnostic if it never holds.
 bool graph_require(Graph *g, const Node *cond, const char *message, const GraphNode *n, Diag *d);
 

@@ -56,6 +56,8 @@ Sym pattern_all_attributes(const Node *n);
 // ---- conditions
 
 bool match_holds(Match *m, Node *when);
+// Whether a condition says stays(): what matches may have other readers, for whom it stays.
+bool rule_leaves(const Node *when);
 bool match_evaluate(Match *m, Node *n, Value *out); // names stand for what they are bound to
 
 // ---- results

@@ -300,16 +300,20 @@ static bool is_root(const Match *m, const GraphNode *n)
     return false;
 }
 
-// What is removed has no reader outside the match, and roots give nothing but what is replaced.
+// What is removed has no reader outside the match, unless the rule says that it stays for them, and
+// roots give nothing but what is replaced.
 static bool closed(const Match *m)
 {
+    bool stays = rule_leaves(m->rule->kid[KID_RULE_when]);
     for (int i = 0; i < m->nodes.n; i++) {
         const GraphNode *n = m->nodes.at[i];
         bool root = is_root(m, n);
         for (int k = root; k < n->noutput; k++) {
             const GraphValue *v = n->output[k];
             if (!v) continue;
-            if (root || v->is_output) return false;
+            if (root) return false;
+            if (stays) continue;
+            if (v->is_output) return false;
             for (int r = 0; r < v->readers.n; r++)
                 if (!among(&m->nodes, v->readers.at[r])) return false;
         }
@@ -317,18 +321,23 @@ static bool closed(const Match *m)
     return true;
 }
 
-// A further root, which comes after the others and reads something that they do.
-static GraphNode *further_root(Match *m)
+static void collect_later(Match *m, const GraphValue *v, Sym op, int depth, GraphNodes *list)
 {
-    GraphNodes list = {0};
-    for (int i = 0; i < m->nbinding; i++) {
-        const GraphValue *v = m->binding[i].value;
-        for (int r = 0; v && r < v->readers.n; r++) {
-            GraphNode *n = v->readers.at[r];
-            bool later = n->id > m->root[m->nroot - 1]->id && !among(&m->nodes, n);
-            if (later && n->output[0] && !among(&list, n)) VEC_PUSH(m->scratch, &list, n);
-        }
+    for (int r = 0; v && r < v->readers.n; r++) {
+        GraphNode *n = v->readers.at[r];
+        bool later = n->id > m->root[m->nroot - 1]->id && n->output[0] && !among(&m->nodes, n);
+        if (later && n->op->decl->u.sym == op && !among(list, n)) VEC_PUSH(m->scratch, list, n);
+        for (int i = 0; depth > 1 && i < n->noutput; i++)
+            collect_later(m, n->output[i], op, depth - 1, list);
     }
+}
+
+// A further root: after the others, and not far from something that they read.
+static GraphNode *further_root(Match *m, Sym op)
+{
+    enum { DEPTH = 3 };
+    GraphNodes list = {0};
+    for (int i = 0; i < m->nbinding; i++) collect_later(m, m->binding[i].value, op, DEPTH, &list);
     return list.n ? list.at[choose(m, list.n)] : NULL;
 }
 
@@ -349,7 +358,7 @@ static bool attempt(Match *m, GraphNode *n)
     m->nbinding = m->nodes.n = m->nroot = m->next_choice = 0;
     for (int i = 0; i < count; i++) {
         Sym op = node_op(m->g->library, pattern[i]);
-        GraphNode *root = i == 0 ? n : further_root(m);
+        GraphNode *root = i == 0 ? n : op ? further_root(m, op) : NULL;
         if (!root || !op) return false;
         m->root[m->nroot++] = root;
         if (!match_node(m, pattern[i], op, root)) return false;

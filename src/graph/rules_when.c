@@ -43,7 +43,7 @@ bool match_evaluate(Match *m, Node *n, Value *out)
 static bool is_constant(const Match *m, const GraphValue *v)
 {
     UNUSED(m);
-    return v->data != NULL;
+    return graph_value_fixed(v);
 }
 
 static bool is_scalar(const Match *m, const GraphValue *v)
@@ -121,18 +121,65 @@ static bool is_native(Match *m, const Node *call)
     return op && group_templates(m->g, &probe, m->target, m->scratch, &list) > 0;
 }
 
+static const Node *special_name(const Node *n)
+{
+    return n->kind == N_CALL && n->kid[0]->kind == N_NAME ? n->kid[0] : NULL;
+}
+
+// ---- of the match
+
+// moved(): what reads the results only moves elements.
+static bool only_moved(Match *m, const Node *call)
+{
+    UNUSED(call);
+    for (int i = 0; i < m->nroot; i++) {
+        const GraphValue *v = m->root[i]->output[0];
+        for (int r = 0; r < v->readers.n; r++)
+            if (!v->readers.at[r]->op->moves && !v->readers.at[r]->op->view) return false;
+        if (v->is_output || !v->readers.n) return false;
+    }
+    return true;
+}
+
+// stays(): see rule_leaves.
+static bool always(Match *m, const Node *call)
+{
+    UNUSED(m);
+    UNUSED(call);
+    return true;
+}
+
+static const struct {
+    const char *name;
+    bool (*holds)(Match *m, const Node *call);
+} questions[] = {{"native", is_native}, {"moved", only_moved}, {"stays", always}};
+
+bool rule_leaves(const Node *when)
+{
+    if (!when) return false;
+    if (when->kind == N_LAND) return rule_leaves(when->kid[0]) || rule_leaves(when->kid[1]);
+    const Node *name = special_name(when);
+    return name && !strcmp(name->u.sym, "stays");
+}
+
+// -1: the call is none of these.
+static int special(Match *m, const Node *call)
+{
+    const Node *name = special_name(call);
+    for (size_t i = 0; name && i < COUNT(conditions); i++)
+        if (!strcmp(name->u.sym, conditions[i].name)) return all_hold(m, call, conditions[i].holds);
+    for (size_t i = 0; name && i < COUNT(questions); i++)
+        if (!strcmp(name->u.sym, questions[i].name)) return questions[i].holds(m, call);
+    return -1;
+}
+
 bool match_holds(Match *m, Node *when)
 {
     if (!when) return true;
     if (when->kind == N_LAND) return match_holds(m, when->kid[0]) && match_holds(m, when->kid[1]);
     if (when->kind == N_LOR) return match_holds(m, when->kid[0]) || match_holds(m, when->kid[1]);
-    if (when->kind == N_NOT) return !match_holds(m, when->kid[0]);
-    if (when->kind == N_CALL && when->kid[0]->kind == N_NAME) {
-        for (size_t i = 0; i < COUNT(conditions); i++)
-            if (!strcmp(when->kid[0]->u.sym, conditions[i].name))
-                return all_hold(m, when, conditions[i].holds);
-        if (!strcmp(when->kid[0]->u.sym, "native")) return is_native(m, when);
-    }
+    int known = special(m, when->kind == N_NOT ? when->kid[0] : when);
+    if (known >= 0) return known != (when->kind == N_NOT);
     Value v;
     return match_evaluate(m, when, &v) && v.kind == V_BOOL && v.u.i;
 }
