@@ -71,39 +71,14 @@ static bool check_output(ModelJob *j, int i, const HostTensor *want, const Limit
     return d.nbad == 0;
 }
 
-static int give_inputs(ModelJob *j, const char *dir, const TestData *data)
-{
-    Cli *c = j->cli;
-    if (data->ninput != j->ninput || data->noutput == 0 || data->noutput > j->noutput) {
-        return cli_error(c, "%s has %d inputs and %d outputs, the model %d and %d", dir,
-                         data->ninput, data->noutput, j->ninput, j->noutput);
-    }
-    for (int i = 0; i < j->ninput; i++) {
-        const HostTensor *t = &data->input[i];
-        heald_tensor_release(j->input[i]);
-        j->input[i] = NULL;
-        if (heald_tensor_from_memory((heald_dtype)t->dtype, t->rank, t->dims, (void *)t->data, NULL,
-                                     NULL, &j->input[i])) {
-            return cli_error(c, "%s: input %d is no tensor", dir, i);
-        }
-    }
-    return EXIT_DONE;
-}
-
 // Runs one folder of data. EXIT_CHECK_FAILED if an output is not as wanted.
 static int check_set(ModelJob *j, const char *dir, const Limits *limits)
 {
     Cli *c = j->cli;
     TestData data;
-    if (!path_is_dir(dir)) return cli_error(c, "%s is no folder", dir);
-    const char *why = test_data_read(&c->arena, dir, &data);
-    if (why) return cli_error(c, "%s", why);
-    int status = give_inputs(j, dir, &data);
+    int status = model_take_data(j, dir, &data);
+    if (!status && data.noutput == 0) status = cli_error(c, "%s has no outputs", dir);
     if (status) return status;
-    for (int i = 0; i < j->noutput; i++) {
-        heald_tensor_release(j->output[i]);
-        j->output[i] = NULL;
-    }
     heald_status s = heald_model_run(j->model, j->input, j->output);
     progress_clear(c);
     if (s) return cli_context_error(c);

@@ -30,14 +30,6 @@ static Work work_of(KernelJob *j, const ScriptKernel *k)
     return sum;
 }
 
-static const char *limit(const Work *w, const Ceilings *c, double seconds)
-{
-    double compute = w->flops / c->flops / seconds, memory = w->bytes / c->bandwidth / seconds;
-    if (seconds < 4 * c->launch_s) return "launching it";
-    if (compute < 0.25 && memory < 0.25) return "latency: neither ceiling is near";
-    return compute > memory ? "compute" : "memory bandwidth";
-}
-
 static void print_time(const char *label, double s)
 {
     if (s < 1e-3) printf("%s %.2f us", label, s * 1e6);
@@ -65,8 +57,8 @@ static void print_result(KernelJob *j, const ScriptKernel *k, const Work *w, con
            w->bytes / s * 1e-9, 100 * w->bytes / s / c->bandwidth, c->bandwidth * 1e-9);
     double roof = w->flops / c->flops, stream = w->bytes / c->bandwidth;
     printf("  roofline    %.1f %% of what %s allows; limited by %s\n",
-           100 * (roof > stream ? roof : stream) / s, roof > stream ? "compute" : "memory",
-           limit(w, c, s));
+           100 * ceilings_share(c, w, s), roof > stream ? "compute" : "memory",
+           ceilings_limit(c, w, s));
 }
 
 // --repeat, already checked; 0: not given.

@@ -47,11 +47,42 @@ int model_open(Cli *c, ModelJob *j)
     return EXIT_DONE;
 }
 
+void model_drop_tensors(ModelJob *j)
+{
+    for (int i = 0; i < j->ninput; i++) {
+        heald_tensor_release(j->input[i]);
+        j->input[i] = NULL;
+    }
+    for (int i = 0; i < j->noutput; i++) {
+        heald_tensor_release(j->output[i]);
+        j->output[i] = NULL;
+    }
+}
+
 void model_close(ModelJob *j)
 {
-    for (int i = 0; i < j->ninput; i++) heald_tensor_release(j->input[i]);
-    for (int i = 0; i < j->noutput; i++) heald_tensor_release(j->output[i]);
+    model_drop_tensors(j);
     heald_model_destroy(j->model);
+}
+
+int model_take_data(ModelJob *j, const char *dir, TestData *data)
+{
+    Cli *c = j->cli;
+    if (!path_is_dir(dir)) return cli_error(c, "%s is no folder", dir);
+    const char *why = test_data_read(&c->arena, dir, data);
+    if (why) return cli_error(c, "%s", why);
+    if (data->ninput != j->ninput || data->noutput > j->noutput) {
+        return cli_error(c, "%s has %d inputs and %d outputs, the model %d and %d", dir,
+                         data->ninput, data->noutput, j->ninput, j->noutput);
+    }
+    model_drop_tensors(j);
+    for (int i = 0; i < j->ninput; i++) {
+        const HostTensor *t = &data->input[i];
+        if (heald_tensor_from_memory((heald_dtype)t->dtype, t->rank, t->dims, (void *)t->data, NULL,
+                                     NULL, &j->input[i]))
+            return cli_error(c, "%s: input %d is no tensor", dir, i);
+    }
+    return EXIT_DONE;
 }
 
 // ---- pictures
@@ -112,6 +143,18 @@ static int take_file(ModelJob *j, const char *text)
     return heald_tensor_read(c->context, path, &j->input[i]) ? cli_context_error(c) : EXIT_DONE;
 }
 
+// Whether axis `axis` of input i is open and counts what --batch counts: it is the first axis of
+// the first input, or has its name.
+static bool is_batch(const ModelJob *j, int i, int axis)
+{
+    const heald_value_info *first = heald_model_input(j->model, 0),
+                           *v = heald_model_input(j->model, i);
+    if (v->dims[axis] >= 0) return false;
+    const char *name = first->rank > 0 ? first->dim_names[0] : NULL;
+    return name ? v->dim_names[axis] && !strcmp(name, v->dim_names[axis])
+                : axis == 0 && !v->dim_names[axis];
+}
+
 // The extent of an axis that the model leaves open: by name from --shape, otherwise 1.
 static int64_t open_extent(ModelJob *j, const ScriptOptions *o, Interner *names, const char *name)
 {
@@ -130,7 +173,9 @@ static int take_random(ModelJob *j, int i, const ScriptOptions *o, Interner *nam
     if (v->rank < 0)
         return cli_error(c, "input '%s' has no known rank: give it by --input", v->name);
     for (int k = 0; k < v->rank; k++)
-        dims[k] = v->dims[k] >= 0 ? v->dims[k] : open_extent(j, o, names, v->dim_names[k]);
+        dims[k] = v->dims[k] >= 0                 ? v->dims[k]
+                  : j->batch && is_batch(j, i, k) ? j->batch
+                                                  : open_extent(j, o, names, v->dim_names[k]);
     if (heald_tensor_create(v->dtype, v->rank, dims, &j->input[i]))
         return cli_error(c, "input '%s' is too large", v->name);
     heald_tensor *t = j->input[i];

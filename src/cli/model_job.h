@@ -4,6 +4,7 @@
 #define HEALD_CLI_MODEL_JOB_H
 
 #include "api/model.h"
+#include "api/test_data.h"
 #include "cli/cli.h"
 #include "cli/image.h"
 
@@ -16,6 +17,7 @@ typedef struct ModelJob {
     heald_tensor **output; // (noutput), NULL until run
     const char **source;   // (ninput) file of an input, or NULL
     Image picture;         // the last picture given; width 0: none
+    int64_t batch;         // extent of the open first axes of random inputs; 0: not given
 } ModelJob;
 
 // Loads the model of the operand: a .onnx file, or a folder with model.onnx. Exit status; call
@@ -25,6 +27,11 @@ void model_close(ModelJob *j);
 
 // Inputs from --input, the others random. Exit status.
 int model_take_inputs(ModelJob *j);
+
+// Inputs from a folder with input_N.pb; data is borrowed. Exit status.
+int model_take_data(ModelJob *j, const char *dir, TestData *data);
+// Gives inputs and outputs back.
+void model_drop_tensors(ModelJob *j);
 
 // Warns of what the narrow type of the model that has been run had no room for.
 void model_warn_precision(ModelJob *j);

@@ -109,7 +109,48 @@ static heald_status measure_all(Measure *m, Ceilings *out)
     out->bandwidth = 3.0 * 4 * (double)n / seconds;
     s = measure(m, "nothing", arena_printf(m->arena, "n=%d", 2 * threads), &seconds, &k);
     out->launch_s = seconds;
+    out->narrow_flops = out->flops;
     return s;
+}
+
+// ---- GPUs
+
+// By compute capability: float32 fmas of a multiprocessor in a cycle, and products of 16-bit floats
+// summed in float32 on tensor cores (dense; NVIDIA's data sheets).
+static const struct GpuRates {
+    int arch, f32, narrow;
+} gpu_rates[] = {
+    //   arch  f32  narrow
+    {75, 64, 512},   {80, 64, 1024},   {86, 128, 512},  {89, 128, 512},
+    {90, 128, 2048}, {100, 128, 4096}, {120, 128, 512},
+};
+
+void ceilings_of_gpu(const CudaInfo *g, Ceilings *out)
+{
+    const struct GpuRates *r = &gpu_rates[0];
+    for (size_t i = 0; i < COUNT(gpu_rates); i++)
+        if (gpu_rates[i].arch <= g->arch) r = &gpu_rates[i];
+    double cycles = (double)g->nmultiprocessor * g->clock_hz;
+    *out = (Ceilings){.flops = 2 * r->f32 * cycles,
+                      .narrow_flops = 2 * r->narrow * cycles,
+                      .bandwidth = g->bandwidth,
+                      .launch_s = 1.2e-6};
+}
+
+// ---- what they say
+
+const char *ceilings_limit(const Ceilings *c, const Work *w, double seconds)
+{
+    double compute = w->flops / c->flops / seconds, memory = w->bytes / c->bandwidth / seconds;
+    if (seconds < 4 * c->launch_s) return "launching it";
+    if (compute < 0.25 && memory < 0.25) return "latency: neither ceiling is near";
+    return compute > memory ? "compute" : "memory bandwidth";
+}
+
+double ceilings_share(const Ceilings *c, const Work *w, double seconds)
+{
+    double compute = w->flops / c->flops, memory = w->bytes / c->bandwidth;
+    return seconds > 0 ? (compute > memory ? compute : memory) / seconds : 0;
 }
 
 // ---- kept in a file
@@ -139,6 +180,7 @@ static bool find_line(const char *text, const char *machine, Ceilings *out)
                    &c.launch_s, &at) == 3 &&
             at > 0 && n == (size_t)at + strlen(machine) &&
             !memcmp(line + at, machine, strlen(machine))) {
+            c.narrow_flops = c.flops;
             *out = c;
             return true;
         }

@@ -21,7 +21,10 @@ enum {
 
 // Of CUdevice_attribute.
 enum {
+    ATTRIBUTE_CLOCK_KHZ = 13,
     ATTRIBUTE_MULTIPROCESSORS = 16,
+    ATTRIBUTE_MEMORY_CLOCK_KHZ = 36,
+    ATTRIBUTE_MEMORY_BITS = 37,
     ATTRIBUTE_L2_BYTES = 38,
     ATTRIBUTE_MAJOR = 75,
     ATTRIBUTE_MINOR = 76,
@@ -116,6 +119,10 @@ static heald_status choose(Cuda *c, int ordinal, Error *e)
     i->memory_bytes = (int64_t)bytes;
     i->arch = attribute(c, ATTRIBUTE_MAJOR) * 10 + attribute(c, ATTRIBUTE_MINOR);
     i->nmultiprocessor = attribute(c, ATTRIBUTE_MULTIPROCESSORS);
+    i->clock_hz = 1e3 * attribute(c, ATTRIBUTE_CLOCK_KHZ);
+    // Two transfers in a cycle.
+    i->bandwidth =
+        2e3 * attribute(c, ATTRIBUTE_MEMORY_CLOCK_KHZ) * attribute(c, ATTRIBUTE_MEMORY_BITS) / 8;
     i->l2_bytes = attribute(c, ATTRIBUTE_L2_BYTES);
     i->shared_bytes = attribute(c, ATTRIBUTE_SHARED_BYTES);
     if (i->arch >= OLDEST_ARCH) return HEALD_OK;

@@ -22,6 +22,7 @@ typedef struct CudaInfo {
     int driver_version;   // 13000: for CUDA 13.0
     int64_t shared_bytes; // that a block may ask for
     int64_t l2_bytes, memory_bytes;
+    double clock_hz, bandwidth; // at most: cycles of a multiprocessor, bytes of memory per second
 } CudaInfo;
 const CudaInfo *cuda_info(const Device *d); // of a device opened by device_cuda
 

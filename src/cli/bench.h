@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What heald bench finds out about one batch size of a model, and how it is told.
+#ifndef HEALD_CLI_BENCH_H
+#define HEALD_CLI_BENCH_H
+
+#include "cli/model_job.h"
+#include "judge/ceiling.h"
+#include "judge/model_work.h"
+
+typedef struct BenchStep {
+    const PlanStep *step;
+    StepWork work;
+    double seconds;
+} BenchStep;
+
+typedef struct BenchKernel { // all launches of one kernel
+    const PlanStep *first;
+    int nlaunch;
+    Work work;
+    bool narrow;
+    double seconds;
+} BenchKernel;
+
+typedef struct Bench {
+    ModelJob *job;
+    const char *target;    // "NVIDIA H200", or the processor
+    const char *precision; // "f32"
+    const char *how;       // as model_precision_text
+    int64_t batch;         // extent of the first axis of the first input; 1 where it has none
+    int threads;
+    int nrun;
+    double median_s, min_s, low_s, high_s; // of a run until its results are there
+    double host_s;                         // of the call alone; 0: it waits anyway
+    Ceilings ceilings;
+    int nstep;
+    BenchStep *step; // (nstep), in the order in which they ran
+    int nkernel;
+    BenchKernel *kernel; // (nkernel), by time
+    double kernels_s;    // of all of them, one after another
+    int nsection;        // of the model; kernels are those of the first
+} Bench;
+
+// Of a kernel of that type.
+Ceilings bench_ceilings(const Bench *b, bool narrow);
+
+void bench_print(const Bench *b);                            // as text, to stdout
+void bench_json(const Bench *b, int n, Arena *a, Buf *out);  // (n) batch sizes, one object
+void bench_trace(const Bench *b, int n, Arena *a, Buf *out); // as Chrome's trace events
+
+#endif
