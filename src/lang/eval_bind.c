@@ -346,7 +346,11 @@ bool bind_result_type(Eval *e, Node *param, DType *type, int *rank, Value *dims)
 {
     Node *t = KID(param, PARAM, type);
     Value v, d;
-    if (!eval_dtype(e, t, &v) || !result_extents(e, t, NREST(t), &d)) return false;
+    Stmts *out = e->out; // extents are expressions: no statement defines what they name
+    e->out = NULL;
+    bool ok = eval_dtype(e, t, &v) && result_extents(e, t, NREST(t), &d);
+    e->out = out;
+    if (!ok) return false;
     *type = v.u.dtype.type;
     *rank = d.u.tuple.n;
     if (*rank > EVAL_MAX_RANK)
