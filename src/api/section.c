@@ -219,11 +219,22 @@ static void note_sizes(ModelSection *s, heald_tensor *const *inputs)
     if (text.size) diag_note(&s->context->diag, 0, "where %s", buf_text(&text));
 }
 
+// Kernels of a GPU gain much from known sizes: so many sets of sizes have code of their own there.
+enum { GPU_CLOSED_VARIANTS = 4 };
+
+static int count_closed(const ModelSection *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->base.nvariant; i++) n += !s->base.variant[i]->open;
+    return n;
+}
+
 // Open if the graph is; where it cannot be for these sizes, made for them alone. What is wrong with
 // them shows then.
 static heald_status make_instance(ModelSection *s, heald_tensor *const *inputs)
 {
-    bool open = is_open(s->graph) && s->context->target.kind == TARGET_CPU;
+    bool open = is_open(s->graph) &&
+                (s->context->target.kind == TARGET_CPU || count_closed(s) >= GPU_CLOSED_VARIANTS);
     heald_status status = open ? try_instance(s, inputs, true) : HEALD_CHECK_FAILED;
     if (status == HEALD_DIAGNOSTIC || status == HEALD_CHECK_FAILED ||
         status == HEALD_INVALID_ARGUMENT) {

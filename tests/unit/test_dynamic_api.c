@@ -132,9 +132,47 @@ static void row(void **state)
     heald_context_destroy(c);
 }
 
+// For a GPU, the first few sizes have code of their own, and all others share some.
+static void gpu(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "graph g(x: f32[n, 5], w: f32[5, 3]) -> (y) { y = softmax(matmul(x, w)) + 1; }";
+    heald_context *c[2];
+    heald_model *m[2];
+    heald_tensor *in[2], *out[2];
+    for (int t = 0; t < 2; t++) {
+        heald_context_options o = HEALD_CONTEXT_OPTIONS(.target = t ? "interp:sm_80" : "interp");
+        assert_int_equal(heald_context_create(HEALD_VERSION, &o, &c[t]), HEALD_OK);
+        assert_int_equal(heald_model_load_text(c[t], "test.hd", text, "g", &m[t]), HEALD_OK);
+    }
+    assert_int_equal(heald_tensor_create(HEALD_F32, 2, (int64_t[]){5, 3}, &in[1]), HEALD_OK);
+    fill(in[1], "w");
+    for (int n = 1; n < 20; n += 2) {
+        assert_int_equal(heald_tensor_create(HEALD_F32, 2, (int64_t[]){n, 5}, &in[0]), HEALD_OK);
+        fill(in[0], "x");
+        for (int t = 0; t < 2; t++) {
+            out[t] = NULL;
+            if (heald_model_run(m[t], in, &out[t])) fail_msg("%s", heald_last_error(c[t]));
+        }
+        const float *want = out[0]->data, *have = out[1]->data;
+        for (int i = 0; i < 3 * n; i++) assert_float_equal(have[i], want[i], 1e-6);
+        assert_int_equal(m[1]->section.base.nvariant, n < 9 ? (n + 1) / 2 : 5);
+        heald_tensor_release(in[0]);
+        for (int t = 0; t < 2; t++) heald_tensor_release(out[t]);
+    }
+    assert_true(m[1]->section.base.variant[4]->open);
+    heald_tensor_release(in[1]);
+    for (int t = 0; t < 2; t++) {
+        heald_model_destroy(m[t]);
+        heald_context_destroy(c[t]);
+    }
+}
+
 int main(void)
 {
-    struct CMUnitTest tests[COUNT(rows)];
+    struct CMUnitTest tests[COUNT(rows) + 1];
+    tests[COUNT(rows)] = (struct CMUnitTest){"gpu", gpu, NULL, NULL, NULL};
     for (size_t i = 0; i < COUNT(rows); i++)
         tests[i] = (struct CMUnitTest){rows[i].model ? rows[i].model : "text", row, NULL, NULL,
                                        (void *)&rows[i]};
