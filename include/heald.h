@@ -255,8 +255,9 @@ typedef enum heald_text {
 // Lives as long as the kernel; NULL where there is none, as for the interpreter.
 HEALD_API const char *heald_kernel_text(const heald_kernel *k, heald_text which);
 
-// Runs it on all parameters, outputs among them, of the right types and shapes. The context may be
-// another one than it was compiled in, of the same target.
+// Runs it on all parameters, outputs among them, of the right types and shapes, in the memory of
+// the host or of the context's GPU; outputs in the host's are there when it returns. The context
+// may be another one than it was compiled in, of the same target.
 HEALD_API heald_status heald_kernel_run(heald_context *ctx, const heald_kernel *k,
                                         heald_tensor *const *params);
 

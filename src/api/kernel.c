@@ -148,6 +148,8 @@ static heald_status compile_body(heald_context *c, Arena *scratch, void *user)
                          &c->error);
     }
     if (!s && !c->interpret) k->lowered = text_of(&k->arena, k->script->kernel);
+    // Here, as a kernel does not change later. There is no device where it is for another one.
+    if (!s && c->device) s = kernel_load_on(&k->arena, k->built, c->device, &c->error);
     return s;
 }
 
@@ -259,9 +261,22 @@ static heald_status run_body(heald_context *c, Arena *scratch, void *user)
     heald_status s = bind_dims(c, r, dims);
     if (!s) s = check_extents(c, r, dims);
     if (!s) s = context_device(c);
+    if (!s && r->kernel->built->image && !r->kernel->built->loaded)
+        s = error_set(&c->error, HEALD_UNSUPPORTED, "kernel %s was compiled for another GPU (%s)",
+                      r->kernel->script->decl->u.sym, k->target.arch);
     if (s) return s;
-    for (int i = 0; i < k->params.n; i++) data[i] = r->params[i]->data;
-    return launch_kernel(c->device, &r->kernel->built->runtime, data, dims, &c->error);
+    heald_tensor **near = NEW_ARRAY(scratch, heald_tensor *, k->params.n);
+    for (int i = 0; i < k->params.n && !s; i++) {
+        s = tensor_to_device(c->device, r->params[i], &near[i], &c->error);
+        if (!s) data[i] = near[i]->data;
+    }
+    if (!s) s = launch_kernel(c->device, &r->kernel->built->runtime, data, dims, &c->error);
+    for (int i = 0; i < k->params.n; i++) {
+        bool back = !s && k->params.at[i]->output && near[i] != r->params[i];
+        if (back) s = tensor_copy(near[i], r->params[i], &c->error);
+        heald_tensor_release(near[i]);
+    }
+    return s;
 }
 
 heald_status heald_kernel_run(heald_context *c, const heald_kernel *k, heald_tensor *const *params)

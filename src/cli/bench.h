@@ -35,9 +35,10 @@ typedef struct Bench {
     int nstep;
     BenchStep *step; // (nstep), in the order in which they ran
     int nkernel;
-    BenchKernel *kernel; // (nkernel), by time
-    double kernels_s;    // of all of them, one after another
-    int nsection;        // of the model; kernels are those of the first
+    BenchKernel *kernel;  // (nkernel), by time
+    double kernels_s;     // of all of them, one after another
+    int64_t memory_bytes; // for temporary values
+    int nsection;         // of the model; kernels are those of the first
 } Bench;
 
 // Of a kernel of that type.

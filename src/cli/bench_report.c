@@ -19,12 +19,14 @@ static const char *time_text(Arena *a, double s)
 void bench_print(const Bench *b)
 {
     Arena *a = &b->job->cli->arena;
-    printf("%s on %s, %d threads, %s, batch %lld\n", b->job->path, b->target, b->threads, b->how,
-           (long long)b->batch);
+    bool gpu = b->host_s > 0;
+    printf("%s on %s%s, %s, batch %lld\n", b->job->path, b->target,
+           gpu ? "" : arena_printf(a, ", %d threads", b->threads), b->how, (long long)b->batch);
     printf("  latency   %s median, %s least, half of them within %s .. %s (%d runs)\n",
            time_text(a, b->median_s), time_text(a, b->min_s), time_text(a, b->low_s),
            time_text(a, b->high_s), b->nrun);
     printf("  rate      %.4g items/s\n", (double)b->batch / b->median_s);
+    printf("  memory    %.2f MB for temporary values\n", (double)b->memory_bytes * 1e-6);
     if (b->host_s > 0)
         printf("  host      %s for a call that waits for nothing\n", time_text(a, b->host_s));
     printf("  kernels   %d in %d launches; %s when they are timed one by one\n\n", b->nkernel,
@@ -41,8 +43,9 @@ void bench_print(const Bench *b)
         double s = k->seconds > 0 ? k->seconds : 1e-9;
         Work each = {k->work.flops / k->nlaunch, k->work.bytes / k->nlaunch};
         printf("%12s %5.1f%% %9d %10.1f %8.1f %8.1f%%  %-32s %s  %s\n", time_text(a, k->seconds),
-               100 * k->seconds / b->kernels_s, k->nlaunch, k->work.flops / s * 1e-9,
-               k->work.bytes / s * 1e-9, 100 * ceilings_share(&c, &each, s / k->nlaunch),
+               b->kernels_s > 0 ? 100 * k->seconds / b->kernels_s : 0, k->nlaunch,
+               k->work.flops / s * 1e-9, k->work.bytes / s * 1e-9,
+               100 * ceilings_share(&c, &each, s / k->nlaunch),
                ceilings_limit(&c, &each, s / k->nlaunch),
                k->first->kernel ? k->first->kernel->name : "copy",
                cli_printable(b->job->cli, k->first->name));
@@ -106,7 +109,8 @@ static void put_members(const Bench *b, Buf *out)
                b->median_s * 1e3, b->min_s * 1e3, b->low_s * 1e3, b->high_s * 1e3,
                (double)b->batch / b->median_s);
     if (b->host_s > 0) buf_printf(out, " \"host_us\": %.4g,\n", b->host_s * 1e6);
-    buf_printf(out, " \"kernels_ms\": %.6g,\n ", b->kernels_s * 1e3);
+    buf_printf(out, " \"memory_bytes\": %lld, \"kernels_ms\": %.6g,\n ", (long long)b->memory_bytes,
+               b->kernels_s * 1e3);
     put_kernels(b, out);
 }
 

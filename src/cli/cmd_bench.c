@@ -22,12 +22,10 @@ static int by_value(const void *x, const void *y)
 static heald_status to_device(heald_context *c, heald_tensor **t)
 {
     heald_tensor *near;
-    heald_status s = heald_tensor_create_on_device(c, heald_tensor_dtype(*t), heald_tensor_rank(*t),
-                                                   heald_tensor_dims(*t), &near);
+    heald_status s = tensor_to_device(c->device, *t, &near, &c->error);
     if (s) return s;
-    s = heald_tensor_copy(c, *t, near);
-    heald_tensor_release(s ? near : *t);
-    if (!s) *t = near;
+    heald_tensor_release(*t);
+    *t = near;
     return s;
 }
 
@@ -200,6 +198,7 @@ static heald_status profile_body(heald_context *c, Arena *scratch, void *user)
     SectionCount count = {0};
     model_section_count(&j->model->section, &count);
     b->nsection = count.nsection;
+    b->memory_bytes = plan_instance_bytes(plan);
     if (!s) sum_kernels(b, a);
     return s;
 }

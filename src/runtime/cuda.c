@@ -185,7 +185,7 @@ static heald_status cuda_open(const DeviceOptions *o, Device **out, Error *e)
     if (!c) return error_no_memory(e, sizeof *c, "a device");
     c->synchronous = switched("HEALD_CUDA_SYNC", false);
     c->head.graphs = !c->synchronous && switched("HEALD_CUDA_GRAPH", true);
-    c->overlap = switched("HEALD_CUDA_OVERLAP", false);
+    c->overlap = switched("HEALD_CUDA_OVERLAP", true);
     c->stream = o->stream;
     heald_status s = cuda_driver_open(&c->driver, e);
     if (!s) s = choose(c, o->ordinal, e);

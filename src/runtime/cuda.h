@@ -12,7 +12,7 @@
 // host have happened when they return. A kernel that faults takes the context with it: the wait
 // that finds out names the kernel, and every later call fails with the same message.
 // HEALD_CUDA_SYNC=1 waits after each launch, HEALD_CUDA_GRAPH=0 records no graphs,
-// HEALD_CUDA_OVERLAP=1 lets kernels start before the one before them ends.
+// HEALD_CUDA_OVERLAP=0 lets no kernel start before the one before it ends.
 extern const DeviceOps device_cuda;
 
 typedef struct CudaInfo {

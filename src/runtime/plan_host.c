@@ -5,12 +5,6 @@
 
 #include "runtime/memory.h"
 
-static heald_status to_device(Device *d, heald_tensor *t, heald_tensor **out, Error *e)
-{
-    heald_status s = tensor_create_on(d, t->dtype, t->rank, t->dims, out, e);
-    return s ? s : tensor_copy(t, *out, e);
-}
-
 static bool is_usable(const PlanRunner *r, const heald_tensor *t)
 {
     return t && tensor_usable_on(r->device, t);
@@ -22,9 +16,8 @@ static heald_status run_staged(PlanRunner *r, int nin, heald_tensor *const *inpu
     heald_tensor **in = staged, **out = staged + nin;
     heald_status s = HEALD_OK;
     for (int i = 0; i < nin && !s; i++) {
-        if (!inputs[i]) continue; // for plan_run_tensors to complain of
-        if (is_usable(r, inputs[i])) in[i] = heald_tensor_retain(inputs[i]);
-        else s = to_device(r->device, inputs[i], &in[i], e);
+        // What is missing is for plan_run_tensors to complain of.
+        if (inputs[i]) s = tensor_to_device(r->device, inputs[i], &in[i], e);
     }
     for (int i = 0; i < nout; i++)
         out[i] = is_usable(r, outputs[i]) ? heald_tensor_retain(outputs[i]) : NULL;

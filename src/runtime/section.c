@@ -127,16 +127,8 @@ static heald_status run_staged(Section *s, heald_tensor *const *inputs, heald_te
 {
     heald_tensor **in = staged, **out = staged + s->ninput;
     heald_status status = HEALD_OK;
-    bool far = !s->device->ops->host_memory;
-    for (int i = 0; i < s->ninput && !status; i++) {
-        const heald_tensor *t = inputs[i];
-        if (!far || tensor_usable_on(s->device, t)) {
-            in[i] = heald_tensor_retain(inputs[i]);
-            continue;
-        }
-        status = tensor_create_on(s->device, t->dtype, t->rank, t->dims, &in[i], e);
-        if (!status) status = tensor_copy(t, in[i], e);
-    }
+    for (int i = 0; i < s->ninput && !status; i++)
+        status = tensor_to_device(s->device, inputs[i], &in[i], e);
     if (!status) status = section_run(s, in, out, 0, e);
     for (int i = 0; i < s->noutput && !status; i++) status = give(out[i], &outputs[i], e);
     return status;

@@ -143,6 +143,21 @@ heald_status tensor_copy(const heald_tensor *from, heald_tensor *to, Error *e)
     return d->ops->copy(d, kind, to->data, from->data, from->bytes, e);
 }
 
+heald_status tensor_to_device(Device *d, heald_tensor *t, heald_tensor **out, Error *e)
+{
+    if (tensor_usable_on(d, t)) {
+        *out = heald_tensor_retain(t);
+        return HEALD_OK;
+    }
+    heald_status s = tensor_create_on(d, t->dtype, t->rank, t->dims, out, e);
+    if (!s) s = tensor_copy(t, *out, e);
+    if (s && *out) {
+        heald_tensor_release(*out);
+        *out = NULL;
+    }
+    return s;
+}
+
 heald_status tensor_to_host(heald_tensor *t, heald_tensor **out, Error *e)
 {
     if (!t->device) {

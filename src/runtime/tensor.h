@@ -43,6 +43,8 @@ bool tensor_usable_on(const struct Device *device, const heald_tensor *t);
 heald_status tensor_copy(const heald_tensor *from, heald_tensor *to, Error *e);
 // t itself, where it is in the host's memory, otherwise a copy there. The caller releases it.
 heald_status tensor_to_host(heald_tensor *t, heald_tensor **out, Error *e);
+// t itself, where kernels of the device can use it, otherwise a copy there. The caller releases it.
+heald_status tensor_to_device(struct Device *d, heald_tensor *t, heald_tensor **out, Error *e);
 heald_status tensor_view(heald_tensor *base, int64_t offset, int rank, const int64_t *dims,
                          heald_tensor **out, Error *e);
 

@@ -47,7 +47,7 @@ static inline int begin(void **state)
     }
     unsetenv("HEALD_CUDA_SYNC");
     unsetenv("HEALD_CUDA_GRAPH");
-    setenv("HEALD_CUDA_OVERLAP", "1", 1);
+    unsetenv("HEALD_CUDA_OVERLAP");
     setenv("HEALD_CUDA_DRIVER", driver_path, 1);
     memset(fake, 0, sizeof *fake);
     error = (Error){0};

@@ -80,6 +80,50 @@ static void test_streams(void **state)
     assert_int_equal(fake->contexts, 0);
 }
 
+// Compiled by NVRTC, launched on the stand-in, which runs nothing.
+static void test_kernel(void **state)
+{
+    (void)state;
+    heald_context *c = open_context(NULL);
+    heald_kernel *k;
+    static const char text[] =
+        "kernel twice(x: f32[n]) -> (y: f32[n]) on cuda {\n"
+        "    launch grid(ceil(n, 32)) block(32);\n"
+        "    y[block.x * 32 + thread] = 2 * (x[block.x * 32 + thread] else 0);\n"
+        "}\n";
+    heald_compile_options o = HEALD_COMPILE_OPTIONS(.shape = "n=100");
+    heald_status s = heald_compile(c, "twice.hd", text, &o, &k);
+    if (s == HEALD_COMPILE) {
+        heald_context_destroy(c);
+        skip();
+    }
+    if (s) fail_msg("%s", heald_last_error(c));
+    const int64_t dims[] = {100};
+    heald_tensor *t[2];
+    set("ARGUMENTS", 2);
+    for (int i = 0; i < 2; i++) heald_tensor_create(HEALD_F32, 1, dims, &t[i]);
+    assert_int_equal(heald_kernel_run(c, k, t), HEALD_OK);
+    assert_int_equal(fake->nlaunch, 1);
+    assert_ptr_not_equal((void *)(uintptr_t)fake->launch[0].argument[0], heald_tensor_data(t[0]));
+    int waits = fake->waits;
+    heald_tensor *near[2];
+    for (int i = 0; i < 2; i++) {
+        heald_tensor_create_on_device(c, HEALD_F32, 1, dims, &near[i]);
+        heald_tensor_release(t[i]);
+    }
+    assert_int_equal(heald_kernel_run(c, k, near), HEALD_OK);
+    assert_int_equal(fake->waits, waits); // nobody waits
+    for (int i = 0; i < 2; i++) {
+        assert_ptr_equal((void *)(uintptr_t)fake->launch[1].argument[i],
+                         heald_tensor_data(near[i]));
+        heald_tensor_release(near[i]);
+    }
+    heald_kernel_destroy(k);
+    heald_context_destroy(c);
+    assert_int_equal(fake->live, 0);
+    assert_int_equal(fake->modules, 0);
+}
+
 static void test_other_targets(void **state)
 {
     (void)state;
@@ -115,6 +159,7 @@ int main(void)
         cmocka_unit_test_setup(test_memory_of_caller, begin),
         cmocka_unit_test_setup(test_bad_memory, begin),
         cmocka_unit_test_setup(test_streams, begin),
+        cmocka_unit_test_setup(test_kernel, begin),
         cmocka_unit_test_setup(test_other_targets, begin),
         cmocka_unit_test_setup(test_which_gpu, begin),
     };
