@@ -30,7 +30,7 @@ for k in one["kernels"]:
     assert k["time_us"] >= 0 and k["launches"] == 1 and k["name"].startswith("h_") and k["limit"]
 conv = next(k for k in one["kernels"] if k["node"] == "Convolution28")
 work = conv["gflops"] * 1e9 * conv["time_us"] * 1e-6
-assert 28 * 28 * 8 * 25 * 2 <= work <= 28 * 28 * 8 * (25 * 2 + 3), work  # fmas, then bias and relu
+assert 28 * 28 * 8 * 25 * 2 <= work <= 28 * 28 * 8 * (25 * 2 + 3) * 1.001, work  # fmas, then bias and relu
 assert [b["batch"] for b in two["batches"]] == [1, 3] and two["batch"] == 1
 ratio = [sum(k["gflops"] * k["time_us"] for k in b["kernels"]) for b in two["batches"]]
 assert abs(ratio[1] / ratio[0] - 3) < 0.01, ratio

@@ -9,7 +9,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { MAX_LAUNCHES = 64, MAX_NODES = 256, MAX_AFTER = 32 };
+enum { MAX_LAUNCHES = 64, MAX_NODES = 4096, MAX_AFTER = 32 };
 
 EXPORT FakeState fake_cuda;
 
