@@ -34,6 +34,11 @@ static void keep_message(heald_context *c, heald_status s)
     c->message[size] = 0;
 }
 
+void context_leave(heald_context *c)
+{
+    if (c->device && c->device->ops->leave) c->device->ops->leave(c->device);
+}
+
 heald_status context_call(heald_context *c, ContextBody *body, void *user)
 {
     heald_status s;
@@ -43,6 +48,7 @@ heald_status context_call(heald_context *c, ContextBody *body, void *user)
     diag_init(&c->diag, &c->scratch, &c->sources);
     if (setjmp(c->nomem)) s = error_set(&c->error, HEALD_NO_MEMORY, "out of memory");
     else s = body(c, &c->scratch, user);
+    context_leave(c);
     keep_message(c, s);
     c->diag = (Diag){0};
     arena_free(&c->scratch);

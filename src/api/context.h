@@ -40,6 +40,9 @@ struct heald_context {
 typedef heald_status ContextBody(heald_context *c, Arena *scratch, void *user);
 heald_status context_call(heald_context *c, ContextBody *body, void *user);
 
+// After work on the context's device outside context_call: the thread's state is as before.
+void context_leave(heald_context *c);
+
 // What is opened at first use, inside context_call or with a nomem of the caller's. Status with the
 // message in c->error.
 heald_status context_toolchain(heald_context *c);

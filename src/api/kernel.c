@@ -177,6 +177,7 @@ void heald_kernel_destroy(heald_kernel *k)
 {
     if (!k) return;
     kernel_release(k->built);
+    context_leave(k->context);
     arena_free(&k->arena);
     memory_free(k);
 }

@@ -137,6 +137,7 @@ void heald_model_destroy(heald_model *m)
 {
     if (!m) return;
     model_section_free(&m->section);
+    context_leave(m->context);
     onnx_model_close(m->onnx);
     if (m->file.data) file_unmap(&m->file);
     arena_free(&m->arena);

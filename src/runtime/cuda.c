@@ -89,7 +89,18 @@ heald_status cuda_result(Cuda *c, CudaResult r, Error *e, const char *fmt, ...)
 heald_status cuda_enter(Cuda *c, Error *e)
 {
     if (c->lost) return error_set(e, HEALD_DEVICE, "%s", c->reason.text);
+    if (c->entered) return HEALD_OK;
+    c->driver.context_get(&c->outer);
+    c->entered = true;
+    if (c->outer == c->context) return HEALD_OK;
     return cuda_result(c, c->driver.context_set(c->context), e, "the GPU's context");
+}
+
+static void cuda_leave(Device *d)
+{
+    Cuda *c = cuda(d);
+    if (c->entered && c->outer != c->context) c->driver.context_set(c->outer);
+    c->entered = false;
 }
 
 // ---- opening
@@ -157,6 +168,8 @@ static void cuda_close(Device *d)
     Cuda *c = cuda(d);
     const CudaDriver *v = &c->driver;
     if (c->context) {
+        if (!c->entered) v->context_get(&c->outer);
+        c->entered = true;
         v->context_set(c->context);
         if (c->stream && !c->lost) v->stream_wait(c->stream);
         cuda_free_all(c);
@@ -164,7 +177,7 @@ static void cuda_close(Device *d)
         for (int i = 0; i < c->nmark; i++) v->event_destroy(c->mark[i]);
         if (c->joint) v->event_destroy(c->joint);
         if (c->own_stream) v->stream_destroy(c->own_stream);
-        v->context_set(NULL);
+        v->context_set(c->outer == c->context ? NULL : c->outer);
         v->context_release(c->device);
     }
     cuda_driver_close(&c->driver);
@@ -319,6 +332,7 @@ const DeviceOps device_cuda = {
     .graph_end = cuda_graph_end,
     .graph_run = cuda_graph_run,
     .graph_drop = cuda_graph_drop,
+    .leave = cuda_leave,
     .mark = cuda_mark,
     .mark_ns = cuda_mark_ns,
     .range = cuda_range,

@@ -120,6 +120,8 @@ typedef struct Cuda {
     CudaInfo info;
     int device;
     CudaContext *context;
+    bool entered;       // the context is the thread's, and before that
+    CudaContext *outer; // was this one
     CudaStream *own_stream;
     CudaStream *stream; // where all work goes: its own, or the caller's
     CudaEvent *joint;   // where one stream follows another
@@ -142,7 +144,7 @@ typedef struct Cuda {
     CudaRecord record;
 } Cuda;
 
-// Makes the context the thread's. HEALD_DEVICE when it is lost.
+// Makes the context the thread's, until cuda_leave. HEALD_DEVICE when it is lost.
 heald_status cuda_enter(Cuda *c, Error *e);
 // A driver's result as a status: HEALD_DEVICE or HEALD_NO_MEMORY with "WHAT: the driver's words". A
 // result that means that the context is dead marks it as lost.

@@ -77,6 +77,9 @@ typedef struct DeviceOps {
     heald_status (*graph_end)(Device *d, DeviceGraph *g, int *nnode, Error *e);
     heald_status (*graph_run)(Device *d, DeviceGraph *g, Error *e);
     void (*graph_drop)(Device *d, DeviceGraph *g); // NULL is fine
+    // Before control goes back to whoever may use such devices too: the thread's state is as
+    // before.
+    void (*leave)(Device *d);
     // Points in what is launched, or recorded, by number; and the time of the device from one to
     // another, which is waited for.
     heald_status (*mark)(Device *d, int mark, Error *e);

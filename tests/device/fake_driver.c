@@ -96,9 +96,14 @@ EXPORT int cuDevicePrimaryCtxRelease_v2(int device)
     fake_cuda.contexts--;
     return 0;
 }
+EXPORT int cuCtxGetCurrent(void **context)
+{
+    *context = fake_cuda.current;
+    return 0;
+}
 EXPORT int cuCtxSetCurrent(void *context)
 {
-    (void)context;
+    fake_cuda.current = context;
     return 0;
 }
 EXPORT int cuMemGetInfo_v2(size_t *left, size_t *total)

@@ -19,6 +19,7 @@ typedef struct FakeState {
     int graphs, execs, replays; // graphs and execs: alive
     int nodes, edges, changes;  // of graphs: added, and nodes changed later
     int overlaps;               // launches and edges that let a kernel start before another ends
+    void *current;              // context of the thread
     void *stream;               // that was told to wait for another
     void *last_stream;          // that had the last launch, copy or replay
     int nlaunch;

@@ -46,6 +46,23 @@ static void test_memory_of_caller(void **state)
     assert_int_equal(fake->live, 0);
 }
 
+// Another context of the thread is its context again after each call.
+static void test_context_of_caller(void **state)
+{
+    (void)state;
+    int theirs;
+    fake->current = &theirs;
+    heald_context *c = open_context(NULL);
+    assert_ptr_equal(fake->current, &theirs);
+    heald_tensor *t;
+    assert_int_equal(heald_tensor_create_on_device(c, HEALD_F32, 0, NULL, &t), HEALD_OK);
+    assert_int_equal(heald_context_synchronise(c), HEALD_OK);
+    assert_ptr_equal(fake->current, &theirs);
+    heald_tensor_release(t);
+    heald_context_destroy(c);
+    assert_ptr_equal(fake->current, &theirs);
+}
+
 static void test_bad_memory(void **state)
 {
     (void)state;
@@ -157,6 +174,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_memory_of_caller, begin),
+        cmocka_unit_test_setup(test_context_of_caller, begin),
         cmocka_unit_test_setup(test_bad_memory, begin),
         cmocka_unit_test_setup(test_streams, begin),
         cmocka_unit_test_setup(test_kernel, begin),
