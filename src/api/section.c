@@ -79,6 +79,7 @@ static heald_status specialise(Making *m, Graph **out)
                         .type = m->type,
                         .cut = true,
                         .dynamic = m->instance->base.open,
+                        .device = &c->target,
                         .precision = c->precision,
                         .wanted = m->wanted};
     for (int i = 0; i < n && !status; i++)

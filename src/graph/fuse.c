@@ -227,12 +227,13 @@ static bool only_reader(const GraphValue *v, const GraphNode *reader)
     return !v->is_output;
 }
 
-// Whether what moves elements gives each once. A part of a tensor keeps templates for GPUs from
+// Whether what moves elements gives each at most once. A part of a tensor keeps sums on GPUs from
 // copying rows as they lie, unless something else does anyway.
-static bool is_read_once(const Fuser *f, const GraphNode *n, bool first)
+static bool is_read_once(const Fuser *f, const Group *p, const GraphNode *n, bool first)
 {
     if (n->op->bijective) return true;
-    if (n->op->nparam != 1 || (first && f->target->kind != TARGET_CPU)) return false;
+    bool sums = p->anchor->op->class == OPCLASS_REDUCTION;
+    if (n->op->nparam != 1 || (first && sums && f->target->kind != TARGET_CPU)) return false;
     return graph_value_nelem(only_output(n)) <= graph_value_nelem(n->input[0]);
 }
 
@@ -251,7 +252,7 @@ static bool allow_prologue(const Fuser *f, const Group *p, const GraphNode *n,
             return false;
         }
     if (has_template(f, p->anchor))
-        return n->op->moves && !n->op->view && is_read_once(f, n, reader == p->anchor);
+        return n->op->moves && !n->op->view && is_read_once(f, p, n, reader == p->anchor);
     if (p->anchor->op->class == OPCLASS_REDUCTION) return n->op->moves && !n->op->view;
     if (n->op->view) return reader->op->class == OPCLASS_MAP;
     if (!n->op->costly) return true;

@@ -143,10 +143,11 @@ typedef struct Specialisation {
     const int64_t *const *dims;
     const int *rank;
     const void *const *data; // or NULL
-    const bool *open;   // (inputs) the elements of data are values at hand of dimensions; or NULL
-    const DType *type;  // (inputs) or NULL: as the graph says
-    bool cut;           // where something is known only at run time the graph may be cut
-    int64_t fold_limit; // elements of a folded result; 0: 4 Mi
+    const bool *open;     // (inputs) the elements of data are values at hand of dimensions; or NULL
+    const DType *type;    // (inputs) or NULL: as the graph says
+    bool cut;             // where something is known only at run time the graph may be cut
+    const Target *device; // whose templates rules ask for; NULL: the target that folds
+    int64_t fold_limit;   // elements of a folded result; 0: 4 Mi
     // Dimensions that the model leaves open stay open; `dims` has values at hand, at least 1.
     bool dynamic;
     Precision precision;

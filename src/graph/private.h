@@ -44,8 +44,14 @@ void graph_remove_dead(Graph *g, Arena *scratch);
 Sym node_op(const Library *l, const Node *n);  // of a call or operator of text, or NULL
 bool node_literal(const Node *n, double *out); // a number, perhaps with a sign
 // rules.c
+typedef struct Rewriting {
+    const Target *host;   // where constants are folded
+    const Target *device; // whose templates conditions ask for
+    DType narrow;         // what f32 will be computed in there; DT_NONE: f32
+    int64_t fold_limit;
+} Rewriting;
 // Applies the library's rules to a fixed point. False with diagnostics that name the rule.
-bool graph_rewrite(Graph *g, const Target *t, int64_t fold_limit, Diag *d);
+bool graph_rewrite(Graph *g, const Rewriting *how, Diag *d);
 
 // precision.c: f32 values of a specialised graph become narrow where the precision says so.
 void graph_narrow(Graph *g, Precision precision, const Target *t);

@@ -34,26 +34,43 @@ static bool names_clash(const Match *m, GraphValue *const *now)
     return false;
 }
 
+// A template serves the node, or will in the type that f32 becomes.
+static bool is_served_node(const Match *m, const GraphNode *n)
+{
+    GraphNode probe = *n;
+    if (m->how->narrow == DT_NONE) return node_has_template(m->g, &probe, m->how->device);
+    probe.input = NEW_ARRAY(m->scratch, GraphValue *, n->ninput);
+    probe.output = NEW_ARRAY(m->scratch, GraphValue *, n->noutput);
+    for (int i = 0; i < n->ninput + n->noutput; i++) {
+        GraphValue *v = i < n->ninput ? n->input[i] : n->output[i - n->ninput];
+        GraphValue **to = i < n->ninput ? &probe.input[i] : &probe.output[i - n->ninput];
+        if (!v) continue;
+        *to = arena_copy(m->scratch, v, sizeof *v);
+        if (v->type == DT_F32) (*to)->type = m->how->narrow;
+    }
+    return node_has_template(m->g, &probe, m->how->device);
+}
+
 // Whether the target has templates for what the rule wants it for, among nodes first .. at - 1.
 static bool is_served(const Match *m, int first)
 {
     for (int i = first; i < m->at; i++) {
         GraphNode *n = m->g->nodes.at[i];
-        if (n->op->decl == m->native && !node_has_template(m->g, n, m->target)) return false;
+        if (n->op->decl == m->native && !is_served_node(m, n)) return false;
     }
     return true;
 }
 
 // A node of constants gives constants; nothing needs it any more.
-static void fold_node(Match *m, GraphNode *n, int64_t limit)
+static void fold_node(Match *m, GraphNode *n)
 {
-    if (node_known(n) && node_fold_constant(m->g, n, m->target, limit))
+    if (node_known(n) && node_fold_constant(m->g, n, m->how->host, m->how->fold_limit))
         for (int i = 0; i < n->noutput; i++)
             if (n->output[i]) n->output[i]->producer = NULL;
 }
 
 // Tries one rule at one node. *fired: whether it applied. New nodes stand before it, up to m->at.
-static bool try_rule(Match *m, GraphNode *n, int64_t fold_limit, bool *fired)
+static bool try_rule(Match *m, GraphNode *n, bool *fired)
 {
     GraphValue *now[RULE_MAX_ROOT];
     m->at = n->id;
@@ -64,7 +81,7 @@ static bool try_rule(Match *m, GraphNode *n, int64_t fold_limit, bool *fired)
     bool built = match_build(m, now);
     if (built && !names_clash(m, now) && (!m->native || is_served(m, first))) {
         for (int i = 0; i < m->nroot; i++) replace(m, m->root[i]->output[0], now[i]);
-        for (int i = first; i < m->at; i++) fold_node(m, m->g->nodes.at[i], fold_limit);
+        for (int i = first; i < m->at; i++) fold_node(m, m->g->nodes.at[i]);
         *fired = true;
     } else if (m->diag->nerror) {
         diag_note(m->diag, m->rule->loc, "in rule '%s', applied at node '%s'", m->rule->u.sym,
@@ -76,7 +93,7 @@ static bool try_rule(Match *m, GraphNode *n, int64_t fold_limit, bool *fired)
 }
 
 // One rule at all nodes of its op. Where it applied, what it made is tried too.
-static bool apply_everywhere(Match *m, int64_t fold_limit, int *count)
+static bool apply_everywhere(Match *m, int *count)
 {
     Node *const *pattern;
     rule_roots(m->rule, &pattern);
@@ -86,7 +103,7 @@ static bool apply_everywhere(Match *m, int64_t fold_limit, int *count)
         bool fired;
         int first = n->id;
         if (n->op->decl->u.sym != op) continue;
-        if (!try_rule(m, n, fold_limit, &fired)) return false;
+        if (!try_rule(m, n, &fired)) return false;
         i = fired ? (int)max_i64(first - m->nodes.n, 0) - 1 : n->id;
         *count += fired;
         if (*count > MAX_REWRITE) {
@@ -99,10 +116,10 @@ static bool apply_everywhere(Match *m, int64_t fold_limit, int *count)
     return true;
 }
 
-bool graph_rewrite(Graph *g, const Target *t, int64_t fold_limit, Diag *d)
+bool graph_rewrite(Graph *g, const Rewriting *how, Diag *d)
 {
     Arena scratch = {.nomem = g->arena->nomem};
-    Match m = {.g = g, .target = t, .diag = d, .scratch = &scratch};
+    Match m = {.g = g, .how = how, .diag = d, .scratch = &scratch};
     bool ok = true;
     int count = 0, before;
     while (g->fired.n < g->library->rules.n) VEC_PUSH(g->arena, &g->fired, 0);
@@ -112,7 +129,7 @@ bool graph_rewrite(Graph *g, const Target *t, int64_t fold_limit, Diag *d)
             m.rule = g->library->rules.at[r];
             m.nodes = (GraphNodes){0};
             int earlier = count;
-            ok = apply_everywhere(&m, fold_limit, &count);
+            ok = apply_everywhere(&m, &count);
             g->fired.at[r] += count - earlier;
             arena_free(&scratch);
         }

@@ -18,7 +18,7 @@ typedef struct Binding {
 
 typedef struct Match {
     Graph *g;
-    const Target *target;
+    const Rewriting *how;
     Diag *diag;
     Arena *scratch;
     const Node *rule;

@@ -19,7 +19,7 @@ static GraphValue *new_node(Match *m, Loc loc, Sym name, int ninput, GraphValue 
                             const Map *attrs)
 {
     const Node *decl = map_get(&m->g->library->ops, name);
-    Instance *in = instance_new(m->scratch, m->g->library, m->target, m->diag);
+    Instance *in = instance_new(m->scratch, m->g->library, m->how->host, m->diag);
     GraphNode probe = {.op = op_info(m->g->ops, decl), .ninput = ninput};
     Tensor *tensor[16] = {0};
     Value args[16];
@@ -47,7 +47,7 @@ static GraphValue *new_node(Match *m, Loc loc, Sym name, int ninput, GraphValue 
     return out;
 }
 
-static GraphValue *build(Match *m, Node *n, DType number_type);
+static GraphValue *build(Match *m, Node *n, DType type);
 
 static bool build_attr(Match *m, const Node *arg, Map *attrs)
 {
@@ -56,6 +56,19 @@ static bool build_attr(Match *m, const Node *arg, Map *attrs)
     *v = size_value(m->g->arena, *v);
     map_put(m->g->arena, attrs, arg->u.sym, v);
     return true;
+}
+
+// A number has the type of an operand that the declaration gives the same one; DT_NONE: of none.
+static DType number_type(const Node *decl, int at, int ninput, GraphValue *const *input)
+{
+    Node *params = KID((Node *)decl, OP, params);
+    Node *own = at < NREST(params) ? KID(REST(params)[at], PARAM, type)->kid[KID_TYPE_dtype] : NULL;
+    for (int i = 0; own && own->kind == N_NAME && i < ninput && i < NREST(params); i++) {
+        Node *other = KID(REST(params)[i], PARAM, type)->kid[KID_TYPE_dtype];
+        if (i != at && input[i] && other && other->kind == N_NAME && other->u.sym == own->u.sym)
+            return input[i]->type;
+    }
+    return DT_NONE;
 }
 
 static GraphValue *build_op(Match *m, Node *n, Sym op)
@@ -90,15 +103,16 @@ static GraphValue *build_op(Match *m, Node *n, Sym op)
         if (input[ninput] && type == DT_NONE) type = input[ninput]->type;
         ninput++;
     }
-    for (int i = 0; i < ninput; i++) { // a number takes the type of what stands beside it
+    for (int i = 0; i < ninput; i++) {
         double x;
-        if (numbers[i] && node_literal(numbers[i], &x))
-            input[i] = number(m, x, type == DT_NONE ? m->type : type);
+        if (!numbers[i] || !node_literal(numbers[i], &x)) continue;
+        DType own = number_type(map_get(&m->g->library->ops, op), i, ninput, input);
+        input[i] = number(m, x, own != DT_NONE ? own : type == DT_NONE ? m->type : type);
     }
     return new_node(m, n->loc, op, ninput, input, &attrs);
 }
 
-static GraphValue *build(Match *m, Node *n, DType number_type)
+static GraphValue *build(Match *m, Node *n, DType type)
 {
     double x;
     Binding *b = n->kind == N_NAME ? match_find(m, n->u.sym) : NULL;
@@ -106,9 +120,9 @@ static GraphValue *build(Match *m, Node *n, DType number_type)
     if (n->kind == N_ELSE) { // an optional that may be absent, and what stands for it then
         Node *name = n->kid[0];
         Binding *o = name->kind == N_NAME ? match_find(m, name->u.sym) : NULL;
-        return o && o->value ? o->value : build(m, n->kid[1], number_type);
+        return o && o->value ? o->value : build(m, n->kid[1], type);
     }
-    if (node_literal(n, &x)) return number(m, x, number_type == DT_NONE ? m->type : number_type);
+    if (node_literal(n, &x)) return number(m, x, type == DT_NONE ? m->type : type);
     Sym op = node_op(m->g->library, n);
     if (op) return build_op(m, n, op);
     Value v; // an attribute used as a number

@@ -160,7 +160,7 @@ static const Value *default_of(Match *m, Sym name, const GraphNode *n)
 {
     Diag quiet;
     diag_init(&quiet, m->scratch, m->g->library->sources);
-    Instance *in = instance_new(m->scratch, m->g->library, m->target, &quiet);
+    Instance *in = instance_new(m->scratch, m->g->library, m->how->host, &quiet);
     Tensor **tensor = NEW_ARRAY(m->scratch, Tensor *, n->ninput);
     Value *args = NEW_ARRAY(m->scratch, Value, n->ninput + 1);
     for (int i = 0; i < n->ninput; i++)

@@ -24,7 +24,7 @@ bool match_evaluate(Match *m, Node *n, Value *out)
 {
     Diag quiet;
     diag_init(&quiet, m->scratch, m->g->library->sources);
-    Instance *in = instance_new(m->scratch, m->g->library, m->target, &quiet);
+    Instance *in = instance_new(m->scratch, m->g->library, m->how->host, &quiet);
     Sym names[RULE_MAX_BINDING + 1];
     Value values[RULE_MAX_BINDING + 1];
     for (int i = 0; i < m->nbinding; i++) {
@@ -118,7 +118,7 @@ static bool is_native(Match *m, const Node *call)
     const Node *op = name ? map_get(&m->g->library->ops, name->u.sym) : NULL, **list;
     GraphNode probe = {.op = op ? op_info(m->g->ops, op) : NULL};
     m->native = op;
-    return op && group_templates(m->g, &probe, m->target, m->scratch, &list) > 0;
+    return op && group_templates(m->g, &probe, m->how->device, m->scratch, &list) > 0;
 }
 
 static const Node *special_name(const Node *n)

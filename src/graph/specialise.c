@@ -541,7 +541,12 @@ static bool specialise(Specialiser *s, const Specialisation *how)
         graph_output(s->to, s->map[s->from->outputs.at[i]->id]);
     graph_remove_dead(s->to, s->scratch);
     if (s->dynamic) specialise_sizes(s->to);
-    if (!graph_rewrite(s->to, s->target, s->fold_limit, s->diag)) return false;
+    DType type = precisions[how->precision].type;
+    Rewriting rewriting = {.host = s->target,
+                           .device = how->device ? how->device : s->target,
+                           .narrow = type == DT_F32 ? DT_NONE : type,
+                           .fold_limit = s->fold_limit};
+    if (!graph_rewrite(s->to, &rewriting, s->diag)) return false;
     graph_narrow(s->to, how->precision, s->target);
     return !cut || cut_steps(s);
 }
