@@ -161,7 +161,7 @@ def network(name, model):
 
 
 class Loaded:
-    """A model's weights, made when they are first asked for and given up with the last of its rows."""
+    """A model's weights, made when they are first asked for."""
 
     def __init__(self, path, name):
         self.path, self.name, self.proto = path, name, None
@@ -223,10 +223,10 @@ def models(r):
     for name in NAMES:
         path = folder / f"{name}.onnx"
         if not path.exists():
-            print(f"# {path} is not there: bench/gpu-models makes it")
+            print(f"# {path} is not there: strip_all() below makes it of exported models")
             continue
+        m = Loaded(str(path), name)
         for kind in ("f32", "f16"):
-            m = Loaded(str(path), name)
             works.append(Work(
                 f"models {kind}", f"{name} {kind}", inputs=lambda m=m: m.inputs(r), onnx=m.bytes,
                 output=lambda x, m=m: m.output(r), reference=lambda x, m=m: m.reference(r, x),
