@@ -139,7 +139,9 @@ static void emit_loop(Emit *e, Node *n)
     bool unrolled = n->sub == LOOP_UNROLL || n->sub == LOOP_UNROLL_FULL;
     if (unrolled && e->dialect->unroll) {
         emit_line(e, n->loc);
-        buf_printf(e->out, "%s\n", e->dialect->unroll);
+        buf_puts(e->out, e->dialect->unroll);
+        if (n->flags) buf_printf(e->out, " %d", n->flags);
+        buf_putc(e->out, '\n');
     }
     emit_start(e, n);
     buf_printf(e->out, "for (%s ", emit_var_type(e, n->u.var));

@@ -131,6 +131,7 @@ static bool loops(Eval *e, Loops s)
     if (!eval_begin(e, &inner, &saved, loc)) return false;
     inner->first_id = v->id;
     loop->sub = s.n->sub;
+    loop->flags = s.n->flags;
     index = value_expr(node_var(e->arena, loc, v));
     if (a.step > 1 && (!eval_binary(e, loc, N_MUL, index, value_int(a.step), &index) ||
                        !eval_binary(e, loc, N_ADD, first, index, &index)))

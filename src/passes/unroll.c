@@ -98,7 +98,8 @@ static bool wanted(const Unroll *u, Node *loop, int64_t n)
     Node *body = KID(loop, LOOP, body);
     if (leaves_loop(body)) return false;
     if (n * count_nodes(body) > MAX_COPIED_NODES) return false;
-    if (n <= 1 || loop->sub == LOOP_UNROLL || loop->sub == LOOP_UNROLL_FULL) return true;
+    bool asked = loop->sub == LOOP_UNROLL_FULL || (loop->sub == LOOP_UNROLL && !loop->flags);
+    if (n <= 1 || asked) return true;
     return picks_registers(u, body, loop->u.var);
 }
 

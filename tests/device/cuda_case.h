@@ -229,7 +229,21 @@ static inline const Node *case_op(CudaCase *c)
     return NULL;
 }
 
-// What the op computes, at fixed extents: the copy template of the CPU with the op before it.
+static inline bool case_serially(CudaCase *c, const OpInst *o, int n, const Value *args,
+                                 const Map *attrs)
+{
+    Buffer **memory = NEW_ARRAY(&c->arena, Buffer *, o->nresult);
+    for (int i = 0; i < o->nresult; i++) {
+        const Tensor *t = o->results[i];
+        memory[i] = instance_output(c->in, "out", t->type, t->rank, t->dims);
+    }
+    if (!instance_serial(c->in, o->decl, n, args, attrs, memory, o->nresult)) return false;
+    c->kernel = c->in->kernel;
+    return kernel_verify(c->kernel, &c->diag);
+}
+
+// What the op computes, at fixed extents: the copy template of the CPU with the op before it, or
+// the program of a serial one.
 static inline const char *case_meaning(CudaCase *c)
 {
     Value args[CASE_MAX_TENSORS];
@@ -243,7 +257,9 @@ static inline const char *case_meaning(CudaCase *c)
     OpInst *o =
         op && copy && case_attrs(c, &attrs) ? op_apply(c->in, 0, op, n, args, &attrs) : NULL;
     bool ok = o != NULL;
-    if (ok) {
+    if (ok && op->sub == OP_SERIAL) {
+        ok = case_serially(c, o, n, args, &attrs);
+    } else if (ok) {
         Value x = {.kind = V_TENSOR, .u.tensor = o->results[0]};
         ok = case_outputs(c, copy, 1, &x, &none, NULL);
     }
