@@ -51,6 +51,7 @@ class Row:
     peer: str = ""
     error: float = math.nan
     peer_error: float = math.nan
+    host_us: float = math.nan  # of the call, which only puts work in the stream
     why: str = ""
 
     @property
@@ -133,6 +134,15 @@ class Race:
                     times[k].append(t)
         return [statistics.median(t) for t in times]
 
+    def host_cost(self, run, n=20):
+        self.wait()
+        start = time.perf_counter()
+        for _ in range(n):
+            run()
+        us = (time.perf_counter() - start) / n * 1e6
+        self.wait()
+        return us
+
     def graphed(self, fn):
         for _ in range(3):
             fn()
@@ -191,6 +201,7 @@ class Race:
         row.peer_error = errors[row.peer]
         row.us, row.peer_us = self.medians([run, found[row.peer]], self.o.samples)
         c.synchronise()
+        row.host_us = self.host_cost(run)
         again = self.error(out, want)
         if not again == row.error:
             row.why = f"the result changed from run to run: {again:.2e}"
@@ -213,7 +224,7 @@ class Race:
                 if why:
                     self.show(self.rows[-1])
             return
-        print(f"{'work':34} {'heald us':>9} {'peer us':>9} {'ratio':>6} {'error':>8} {'peer':>8} {'GB/s':>5} {'TF/s':>6}  peer", flush=True)
+        print(f"{'work':34} {'heald us':>9} {'peer us':>9} {'ratio':>6} {'error':>8} {'peer':>8} {'GB/s':>5} {'TF/s':>6} {'host':>5}  peer", flush=True)
         for w, why in zip(works, whys):
             if not why and time.time() - self.start > self.o.seconds:
                 why = "no time left"
@@ -234,7 +245,7 @@ class Race:
             return
         speed = f"{w.bytes_moved / r.us / 1e3:5.0f} {w.flop / r.us / 1e6:6.1f}"
         ratio = f"{r.peer_us / r.us:6.2f}"
-        print(f"{w.name:34} {r.us:9.2f} {r.peer_us:9.2f} {ratio} {r.error:8.1e} {r.peer_error:8.1e} {speed}  "
+        print(f"{w.name:34} {r.us:9.2f} {r.peer_us:9.2f} {ratio} {r.error:8.1e} {r.peer_error:8.1e} {speed} {r.host_us:5.1f}  "
               f"{r.peer}{'  NOT COUNTED: ' + r.why if r.why else ''}", flush=True)
 
     def shares(self, group, ratios, least):
