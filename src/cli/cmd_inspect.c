@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // heald inspect: what became of a model's nodes: which kernel computes which of them, what fusion
-// saves, and why each group ends where it ends.
+// saves, and why other nodes are in other groups.
 #include "cli/graph_svg.h"
 #include "cli/model_job.h"
 
@@ -51,6 +51,14 @@ static void print_nodes(const char *what, const GraphNodes *list)
         printf("    %s %s  %s\n", what, list->at[i]->op->decl->u.sym, list->at[i]->name);
 }
 
+static void print_boundary(const char *where, const Boundaries *list)
+{
+    for (int i = 0; i < list->n; i++) {
+        const GraphNode *n = list->at[i].node;
+        printf("    %s %s  %s %s\n", where, n->op->decl->u.sym, n->name, list->at[i].why);
+    }
+}
+
 static void print_group(Arena *a, const Group *p)
 {
     const GraphNode *n = p->anchor;
@@ -61,7 +69,9 @@ static void print_group(Arena *a, const Group *p)
            size_text(a, bytes_of(&p->inputs)), size_text(a, bytes_of(&p->outputs)));
     int64_t kept = kept_bytes(p);
     if (kept) printf(", keeps %s from memory", size_text(a, kept));
-    printf("\n    ends: %s\n", p->why);
+    printf(p->once ? "\n    computed once, when the model is loaded\n" : "\n");
+    print_boundary("before it:", &p->before);
+    print_boundary("after it: ", &p->after);
 }
 
 static int write_picture(Cli *c, const ModelJob *j, const CompiledModel *m, const char *path)
@@ -84,6 +94,7 @@ static int inspect(Cli *c, ModelJob *j)
     for (int i = 0; i < m->groups.n; i++) {
         const Group *p = m->groups.at[i];
         print_group(&c->arena, p);
+        if (p->once) continue;
         kept += kept_bytes(p);
         moved += bytes_of(&p->inputs) + bytes_of(&p->outputs);
     }

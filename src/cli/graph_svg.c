@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Groups lie in layers: one below the deepest group that it reads from. Within a layer they keep
-// the
-// order in which they run, moved below what they read where there is room.
+// the order in which they run, moved below what they read where there is room. What is computed
+// once, from constants, is left out.
 #include "cli/graph_svg.h"
 #include "cli/svg.h"
 
@@ -10,12 +10,13 @@
 enum {
     MARGIN = 32,
     HEAD = 64,
-    CARD_WIDTH = 216,
+    CARD_WIDTH = 240,
     CARD_GAP = 28,
     LAYER_GAP = 34,
     LINE = 17,
     PAD = 10,
-    MAX_LINES = 7
+    MAX_LINES = 7,
+    MAX_TEXT = 38 // characters of a small line
 };
 
 typedef struct Card {
@@ -27,7 +28,7 @@ typedef struct Picture {
     const Graph *g;
     Arena *arena;
     Card *card;
-    int n, nlayer, width, height;
+    int n, nlayer, width, height, once;
     int *maker; // by value id: the card that computes it, or -1
     Buf *out;
 } Picture;
@@ -40,6 +41,7 @@ static const char style[] =
     ".note{font-size:12px;fill:#5d6b78}\n"
     ".anchor{font-weight:600}\n"
     ".shape{font-size:11px;fill:#5d6b78}\n"
+    ".number{font-size:11px;fill:#5d6b78;text-anchor:end}\n"
     ".card{stroke:#b9c4cd;stroke-width:1}\n"
     ".edge{fill:none;stroke:#9aa8b4;stroke-width:1.4}\n"
     "g:hover .card{stroke:#25323d;stroke-width:2}\n"
@@ -76,7 +78,7 @@ static void find_layers(Picture *p)
         for (int k = 0; k < c->group->outputs.n; k++) p->maker[c->group->outputs.at[k]->id] = i;
         p->nlayer = c->layer >= p->nlayer ? c->layer + 1 : p->nlayer;
         int lines = nodes_of(c->group);
-        c->lines = (lines < MAX_LINES ? lines : MAX_LINES) + 1;
+        c->lines = (lines < MAX_LINES ? lines : MAX_LINES) + 2;
     }
 }
 
@@ -150,6 +152,13 @@ static void put_line(Picture *p, const char *class, int x, int y, const char *te
     buf_puts(p->out, "</text>\n");
 }
 
+// As much as a card has room for.
+static const char *fitted(Picture *p, const char *text)
+{
+    if (strlen(text) <= MAX_TEXT) return text;
+    return arena_printf(p->arena, "%.*s...", MAX_TEXT - 3, text);
+}
+
 static void value_text(const GraphValue *v, Buf *out)
 {
     buf_printf(out, "%s[", dtypes[v->type].name);
@@ -168,8 +177,14 @@ static void draw_card(Picture *p, int at)
     buf_init(&text, p->arena);
     for (int i = 0; i < nodes_of(group); i++)
         buf_printf(&text, "%s %s\n", node_at(group, i)->op->decl->u.sym, node_at(group, i)->name);
-    buf_printf(&text, "by %s; ends: %s", group->kernel ? group->kernel->u.sym : "its meaning",
-               group->why);
+    const char *by = group->kernel ? group->kernel->u.sym : "its meaning";
+    buf_printf(&text, "by %s", by);
+    const Boundaries *list[] = {&group->before, &group->after};
+    for (int l = 0; l < 2; l++)
+        for (int i = 0; i < list[l]->n; i++)
+            buf_printf(&text, "\n%s: %s %s %s", l ? "after it" : "before it",
+                       list[l]->at[i].node->op->decl->u.sym, list[l]->at[i].node->name,
+                       list[l]->at[i].why);
     buf_puts(p->out, "<g><title>");
     svg_escaped(p->out, buf_text(&text));
     buf_printf(p->out,
@@ -178,7 +193,9 @@ static void draw_card(Picture *p, int at)
                c->x, c->y, CARD_WIDTH, c->lines * LINE + 2 * PAD,
                hue_of(group->anchor->op->decl->u.sym));
     int y = c->y + PAD + 12;
-    for (int i = 0; i < c->lines - 1; i++, y += LINE) {
+    buf_printf(p->out, "<text class=\"number\" x=\"%d\" y=\"%d\">%d</text>\n",
+               c->x + CARD_WIDTH - PAD, y, group->id);
+    for (int i = 0; i < c->lines - 2; i++, y += LINE) {
         const GraphNode *n = node_at(group, i);
         bool cut = i == MAX_LINES - 1 && nodes_of(group) > MAX_LINES;
         const char *line =
@@ -188,16 +205,19 @@ static void draw_card(Picture *p, int at)
     Buf shape;
     buf_init(&shape, p->arena);
     if (group->outputs.n) value_text(group->outputs.at[0], &shape);
-    put_line(p, "shape", c->x + PAD + 2, y, buf_text(&shape));
+    put_line(p, "shape", c->x + PAD + 2, y, fitted(p, buf_text(&shape)));
+    put_line(p, "shape", c->x + PAD + 2, y + LINE, fitted(p, arena_printf(p->arena, "by %s", by)));
     buf_puts(p->out, "</g>\n");
 }
 
 void graph_svg(const Graph *g, const Groups *groups, const char *title, Buf *out)
 {
-    Picture p = {.g = g, .arena = out->arena, .n = groups->n, .out = out};
-    p.card = NEW_ARRAY(p.arena, Card, p.n);
+    Picture p = {.g = g, .arena = out->arena, .out = out};
+    p.card = NEW_ARRAY(p.arena, Card, groups->n);
     p.maker = NEW_ARRAY(p.arena, int, g->values.n);
-    for (int i = 0; i < p.n; i++) p.card[i].group = groups->at[i];
+    for (int i = 0; i < groups->n; i++)
+        if (groups->at[i]->once) p.once++;
+        else p.card[p.n++].group = groups->at[i];
     find_layers(&p);
     place(&p);
     buf_printf(out,
@@ -206,11 +226,12 @@ void graph_svg(const Graph *g, const Groups *groups, const char *title, Buf *out
                "<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n",
                p.width, p.height, p.width, p.height, style);
     put_line(&p, "title", MARGIN, MARGIN + 12, title);
+    const char *once = p.once ? arena_printf(p.arena, "; %d more run once, at load", p.once) : "";
     put_line(&p, "note", MARGIN, MARGIN + 34,
-             arena_printf(
-                 p.arena,
-                 "%d nodes in %d groups; a card is one kernel, its anchor in bold; hover for names",
-                 g->nodes.n, p.n));
+             arena_printf(p.arena,
+                          "%d nodes in %d groups%s; a card is a kernel, its anchor in bold; hover "
+                          "for names and reasons",
+                          g->nodes.n, p.n, once));
     for (int i = 0; i < p.n; i++) draw_edges(&p, i);
     for (int i = 0; i < p.n; i++) draw_card(&p, i);
     buf_puts(out, "</svg>\n");

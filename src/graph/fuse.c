@@ -139,14 +139,33 @@ static bool is_thin_view(const GraphNode *n)
     }
 }
 
+// What a node that is not pointwise wants of its operands.
+static const char *wants(const GraphNode *n)
+{
+    if (n->op->view) return "has them in another shape";
+    if (n->op->class == OPCLASS_REDUCTION) return "needs many elements for one of its own";
+    if (n->op->class == OPCLASS_SERIAL) return "is a program that one worker runs";
+    return "takes elements from other places";
+}
+
+static const char *belongs(const Fuser *f, const GraphNode *n)
+{
+    const GraphNode *anchor = f->group_of[n->id]->anchor;
+    if (n != anchor)
+        return arena_printf(f->arena, "is computed with %s (%s)", anchor->name,
+                            anchor->op->decl->u.sym);
+    if (n->op->class == OPCLASS_POINTWISE) return "is computed before";
+    return wants(n);
+}
+
 // Why r cannot be computed where p's result is stored; NULL: it can.
 static const char *refuse_epilogue(Fuser *f, Group *p, GraphNode *r)
 {
     const GraphValue *hole = only_output(p->anchor), *y = only_output(r);
-    if (f->group_of[r->id]) return "is in another group";
+    if (f->group_of[r->id]) return belongs(f, r);
     if (!y) return "has several results";
     bool view = is_thin_view(r) && p->anchor->op->class != OPCLASS_POINTWISE;
-    if (r->op->class != OPCLASS_POINTWISE && !view) return "is not pointwise";
+    if (r->op->class != OPCLASS_POINTWISE && !view) return wants(r);
     if (!same_size(f, y, hole)) return "changes the number of elements";
     int evaluations = 1;
     for (int i = 0; i < r->ninput; i++) {
@@ -172,11 +191,7 @@ static void grow_value(Fuser *f, Group *p, const GraphValue *v)
     for (int i = 0; i < v->readers.n; i++) {
         GraphNode *r = v->readers.at[i];
         if (f->group_of[r->id] == p) continue;
-        const char *why = refuse_epilogue(f, p, r);
-        if (why) {
-            p->why = arena_printf(f->arena, "%s (%s) %s", r->name, r->op->decl->u.sym, why);
-            continue;
-        }
+        if (refuse_epilogue(f, p, r)) continue;
         f->group_of[r->id] = p;
         VEC_PUSH(f->arena, &p->epilogue, r);
         collect_inputs(f, p);
@@ -237,27 +252,36 @@ static bool is_read_once(const Fuser *f, const Group *p, const GraphNode *n, boo
     return graph_value_nelem(only_output(n)) <= graph_value_nelem(n->input[0]);
 }
 
-static bool allow_prologue(const Fuser *f, const Group *p, const GraphNode *n,
-                           const GraphNode *reader, const GraphValue *v)
+// Why n, which computes v for `reader`, cannot be computed where p loads it; NULL: it can.
+static const char *refuse_prologue(const Fuser *f, const Group *p, const GraphNode *n,
+                                   const GraphNode *reader, const GraphValue *v)
 {
-    if (f->group_of[n->id] || !only_output(n) || !only_reader(v, reader)) return false;
-    if (graph_value_fixed(v) && !graph_value_fixed(p->anchor->output[0])) return false;
-    if (n->op->class == OPCLASS_SERIAL || n->op->class == OPCLASS_REDUCTION) return false;
-    if (p->anchor->op->class == OPCLASS_SERIAL) return false;
+    static const char *const again = "would be computed again at each load";
+    const GraphNode *anchor = p->anchor;
+    bool fixed = graph_value_fixed(v) && !graph_value_fixed(anchor->output[0]);
+    if (fixed) return "is computed once, when the model is loaded";
+    if (!only_output(n)) return "has several results";
+    if (!only_reader(v, reader)) return "has other readers";
+    if (n->op->class == OPCLASS_SERIAL) return wants(n);
+    if (n->op->class == OPCLASS_REDUCTION) return "would add up its elements again at each load";
+    if (anchor->op->class == OPCLASS_SERIAL) return "is stored for a program that one worker runs";
+    if (f->group_of[n->id]) return belongs(f, n);
     bool many = reader->op->nparam < reader->ninput; // of a variadic op, each element is asked for
     // Windows read an element many times, each time from far away.
-    for (int i = 0; reader == p->anchor && i < reader->ninput; i++)
+    for (int i = 0; reader == anchor && i < reader->ninput; i++)
         if (reader->input[i] == v && access_of(reader, i) == ACCESS_REDUCE &&
-            reader->op->windows[min_i64(i, reader->op->nparam - 1)]) {
-            return false;
-        }
-    if (has_template(f, p->anchor))
-        return n->op->moves && !n->op->view && is_read_once(f, p, n, reader == p->anchor);
-    if (p->anchor->op->class == OPCLASS_REDUCTION) return n->op->moves && !n->op->view;
-    if (n->op->view) return reader->op->class == OPCLASS_MAP;
-    if (!n->op->costly) return true;
+            reader->op->windows[min_i64(i, reader->op->nparam - 1)])
+            return "would be computed again for each window";
+    if (has_template(f, anchor)) {
+        if (!n->op->moves || n->op->view) return again;
+        return is_read_once(f, p, n, reader == anchor) ? NULL : "would break rows apart";
+    }
+    if (anchor->op->class == OPCLASS_REDUCTION) return n->op->moves && !n->op->view ? NULL : again;
+    if (n->op->view) return reader->op->class == OPCLASS_MAP ? NULL : "costs nothing by itself";
+    if (!n->op->costly) return NULL;
     const GraphValue *y = only_output(reader); // each of several results would compute it again
-    return !many && y && graph_value_nelem(y) <= graph_value_nelem(v);
+    bool worth = !many && y && graph_value_nelem(y) <= graph_value_nelem(v);
+    return worth ? NULL : again;
 }
 
 static void grow_prologues(Fuser *f, Group *p, GraphNode *reader)
@@ -265,7 +289,8 @@ static void grow_prologues(Fuser *f, Group *p, GraphNode *reader)
     for (int i = 0; i < reader->ninput; i++) {
         GraphValue *v = reader->input[i];
         GraphNode *n = v ? v->producer : NULL;
-        if (!n || f->group_of[n->id] == p || !allow_prologue(f, p, n, reader, v)) continue;
+        if (!n || f->group_of[n->id] == p || f->group_of[n->id]) continue;
+        if (refuse_prologue(f, p, n, reader, v)) continue;
         f->group_of[n->id] = p;
         VEC_PUSH(f->arena, &p->prologue, n);
         grow_prologues(f, p, n);
@@ -284,6 +309,68 @@ static void trim_prologues(Fuser *f, Group *p)
     }
     p->prologue.n = kept;
     collect_inputs(f, p);
+}
+
+// ---- boundaries
+
+static void add_boundary(const Fuser *f, Boundaries *list, const GraphNode *n, const char *why)
+{
+    for (int i = 0; i < list->n; i++)
+        if (list->at[i].node == n) return;
+    VEC_PUSH(f->arena, list, ((Boundary){n, why}));
+}
+
+static void explain_readers(Fuser *f, Group *p, const GraphValue *v, bool through)
+{
+    for (int i = 0; i < v->readers.n; i++) {
+        GraphNode *r = v->readers.at[i];
+        if (f->group_of[r->id] == p) continue;
+        if (r->op->view && !f->group_of[r->id] && r->output[0] && r->output[0]->readers.n) {
+            explain_readers(f, p, r->output[0], true);
+            continue;
+        }
+        bool one = only_output(p->anchor) && p->anchor->op->class != OPCLASS_SERIAL;
+        const char *why = !one ? "reads one of several results"
+                          : through && r->op->class == OPCLASS_POINTWISE
+                              ? "reads it in another shape"
+                              : refuse_epilogue(f, p, r);
+        add_boundary(f, &p->after, r, why ? why : "stays apart");
+    }
+}
+
+static void explain_operands(Fuser *f, Group *p, const GraphNode *reader)
+{
+    for (int i = 0; i < reader->ninput; i++) {
+        const GraphValue *v = reader->input[i];
+        const GraphNode *n = v ? v->producer : NULL, *near = reader;
+        if (!n || f->group_of[n->id] == p) continue;
+        const char *why = refuse_prologue(f, p, n, near, v);
+        while (n && n->op->view && !f->group_of[n->id]) { // what is behind a view
+            near = n;
+            v = n->input[0];
+            n = v ? v->producer : NULL;
+            if (n) why = refuse_prologue(f, p, n, near, v);
+        }
+        if (n && f->group_of[n->id] != p) add_boundary(f, &p->before, n, why ? why : "stays apart");
+    }
+}
+
+// Once all groups are made.
+static void explain(Fuser *f, Group *p)
+{
+    const GraphNodes *lists[] = {&p->prologue, &p->epilogue};
+    for (int i = 0; i < p->anchor->noutput; i++)
+        if (p->anchor->output[i]) explain_readers(f, p, p->anchor->output[i], false);
+    explain_operands(f, p, p->anchor);
+    for (int l = 0; l < 2; l++)
+        for (int i = 0; i < lists[l]->n; i++) {
+            explain_operands(f, p, lists[l]->at[i]);
+            for (int k = 0; l == 1 && k < lists[l]->at[i]->noutput; k++)
+                if (lists[l]->at[i]->output[k])
+                    explain_readers(f, p, lists[l]->at[i]->output[k], false);
+        }
+    p->once = p->outputs.n > 0;
+    for (int i = 0; i < p->outputs.n; i++) p->once = p->once && graph_value_fixed(p->outputs.at[i]);
 }
 
 // ---- all groups
@@ -307,7 +394,6 @@ static void make_group(Fuser *f, GraphNode *n, const FuseOptions *o)
 {
     Group *p = NEW(f->arena, Group);
     p->anchor = n;
-    p->why = "nothing reads it";
     f->group_of[n->id] = p;
     for (int i = 0; i < n->noutput; i++)
         if (n->output[i]) f->evaluations[n->output[i]->id] = 0;
@@ -363,6 +449,7 @@ Groups graph_fuse(const Graph *g, Arena *a, const Target *t, const FuseOptions *
         }
     Groups out = {0};
     for (int i = 0; i < f.groups.n; i++) add_outputs(&f, f.groups.at[i]);
+    for (int i = 0; i < f.groups.n; i++) explain(&f, f.groups.at[i]);
     for (int i = 0; i < f.groups.n; i++) emit_group(&f, &out, f.groups.at[i]);
     return out;
 }
@@ -382,6 +469,10 @@ void groups_print(const Groups *g, Buf *out)
         print_nodes("; after ", &p->prologue, out);
         print_nodes("; then ", &p->epilogue, out);
         buf_printf(out, "; by %s", p->kernel ? p->kernel->u.sym : "its meaning");
-        buf_printf(out, "; ends: %s\n", p->why);
+        for (int k = 0; k < p->after.n; k++) {
+            const GraphNode *n = p->after.at[k].node;
+            buf_printf(out, "; not %s %s: %s", n->op->decl->u.sym, n->name, p->after.at[k].why);
+        }
+        buf_putc(out, '\n');
     }
 }

@@ -161,6 +161,13 @@ void graph_print(const Graph *g, Buf *out); // one line a node
 
 // ---- fusion groups
 
+// Where a group ends: a node outside that reads what it computes, or computes what it reads.
+typedef struct Boundary {
+    const GraphNode *node;
+    const char *why; // it is outside: "reduces many elements"
+} Boundary;
+typedef VEC(Boundary) Boundaries;
+
 typedef struct Group {
     int id;
     GraphNode *anchor;
@@ -169,7 +176,8 @@ typedef struct Group {
     const Node
         *kernel; // a template of the anchor's op; NULL: the op's meaning through `copy`, or serial
     GraphValues inputs, outputs;
-    const char *why; // why it ends where it ends
+    Boundaries before, after; // views are looked through
+    bool once;                // depends on constants alone: computed when the model is loaded
 } Group;
 typedef VEC(Group *) Groups;
 
@@ -179,7 +187,7 @@ typedef struct FuseOptions {
 
 // Groups in an order in which they can run. View ops are in none unless inside a chain.
 Groups graph_fuse(const Graph *g, Arena *a, const Target *t, const FuseOptions *o);
-// One line a group: its nodes, its template, its boundary.
+// One line a group: its nodes, its template, what follows it.
 void groups_print(const Groups *g, Buf *out);
 
 #endif

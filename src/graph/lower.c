@@ -428,7 +428,7 @@ Group *group_of_node(Arena *a, GraphNode *n)
 {
     Group *p = NEW(a, Group);
     p->anchor = n;
-    p->why = "it is computed once, when the model is loaded";
+    p->once = true;
     for (int i = 0; i < n->ninput; i++)
         if (n->input[i]) VEC_PUSH(a, &p->inputs, n->input[i]);
     for (int i = 0; i < n->noutput; i++)

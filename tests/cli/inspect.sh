@@ -13,8 +13,14 @@ try "text" 0 inspect "$work/chain.hd"
 out "the anchor" '^ +1  matmul  matmul$'
 out "what is fused" 'at the store: relu'
 out "what it saves: a sum and a product of 128 bytes, each written and read" 'keeps 512 bytes from memory'
-out "why it ends" 'ends: nothing reads it'
-out "a total" '^3 nodes in 1 groups'
+out "a total" '^precision f32; 3 nodes in 1 groups'
+cat >"$work/two.hd" <<'TEXT'
+heald 1;
+graph two(x: f32[4, 8], w: f32[8, 8]) -> (y) { y = softmax(relu(matmul(x, w)) * 2); }
+TEXT
+try "two groups" 0 inspect "$work/two.hd"
+out "why the first ends" 'after it:  softmax  softmax needs many elements for one of its own'
+out "why the second begins" 'before it: mul  mul is computed with matmul \(matmul\)'
 try "picture" 0 inspect "$work/chain.hd" --svg "$work/chain.svg"
 try "a picture that cannot be written" 2 inspect "$work/chain.hd" --svg "$work/no/chain.svg"
 err "its file is named" 'no/chain.svg'
