@@ -169,10 +169,6 @@ static const Graph *known_graph(ModelJob *j, const ModelInstance *in, Arena *a)
 
 static heald_status find_ceilings(heald_context *c, Arena *a, Bench *b)
 {
-    if (c->target.kind == TARGET_CUDA) {
-        ceilings_of_gpu(cuda_info(c->device), &b->ceilings);
-        return HEALD_OK;
-    }
     Builder builder;
     heald_status s = context_builder(c, &builder);
     return s ? s

@@ -49,12 +49,17 @@ static void print_result(KernelJob *j, const ScriptKernel *k, const Work *w, con
     print_time(" median,", t->min_s);
     print_time(" least, half of them within", t->low_s);
     print_time(" ..", t->high_s);
-    printf(" (%d samples of %d calls, %d sets of buffers, %d threads)\n", t->nsample, t->batch,
-           t->nset, j->context->device->ops->nthread(j->context->device));
-    printf("  compute     %.2f GFLOP/s, %.1f %% of the %.1f that independent fmas reach\n",
-           w->flops / s * 1e-9, 100 * w->flops / s / c->flops, c->flops * 1e-9);
-    printf("  memory      %.2f GB/s, %.1f %% of the %.1f that streaming reaches\n",
-           w->bytes / s * 1e-9, 100 * w->bytes / s / c->bandwidth, c->bandwidth * 1e-9);
+    Device *d = j->context->device;
+    const char *where = d->ops->nthread ? arena_printf(j->arena, "%d threads", d->ops->nthread(d))
+                                        : cuda_info(d)->name;
+    printf(" (%d samples of %d calls, %d sets of buffers, %s)\n", t->nsample, t->batch, t->nset,
+           where);
+    const char *fmas = d->ops->nthread ? "independent fmas reach" : "its units make at most";
+    const char *streams = d->ops->nthread ? "streaming reaches" : "its memory gives at most";
+    printf("  compute     %.2f GFLOP/s, %.1f %% of the %.1f that %s\n", w->flops / s * 1e-9,
+           100 * w->flops / s / c->flops, c->flops * 1e-9, fmas);
+    printf("  memory      %.2f GB/s, %.1f %% of the %.1f that %s\n", w->bytes / s * 1e-9,
+           100 * w->bytes / s / c->bandwidth, c->bandwidth * 1e-9, streams);
     double roof = w->flops / c->flops, stream = w->bytes / c->bandwidth;
     printf("  roofline    %.1f %% of what %s allows; limited by %s\n",
            100 * ceilings_share(c, w, s), roof > stream ? "compute" : "memory",
@@ -85,7 +90,12 @@ static heald_status bench_one(KernelJob *j, const Node *decl)
     if (s) return s;
     s = ceilings_get(context_cache_dir(c, j->arena), c->names, &c->target, &builder, c->device,
                      j->arena, &ceilings, &c->diag, &c->error);
-    TimingOptions o = {.rotate_bytes = 2 * c->target.l3_bytes, .nsample = samples(j->cli)};
+    bool gpu = c->target.kind == TARGET_CUDA;
+    DType first = k->nparam ? k->param[0].type : DT_NONE;
+    if (first == DT_F16 || first == DT_BF16) ceilings.flops = ceilings.narrow_flops;
+    TimingOptions o = {.rotate_bytes = 2 * (gpu ? c->target.l2_bytes : c->target.l3_bytes),
+                       .nsample = samples(j->cli)};
+    if (!s) s = kernel_load_on(j->arena, b, c->device, &c->error);
     if (!s) s = time_kernel(c->device, &b->runtime, k->dims, d.at, d.bytes, &o, &t, &c->error);
     kernel_release(b);
     if (!s) print_result(j, k, &work, &t, &ceilings);
@@ -94,12 +104,9 @@ static heald_status bench_one(KernelJob *j, const Node *decl)
 
 static heald_status bench_body(KernelJob *j)
 {
-    Error *e = &j->context->error;
     if (j->context->interpret)
-        return error_set(e, HEALD_UNSUPPORTED,
+        return error_set(&j->context->error, HEALD_UNSUPPORTED,
                          "--target interp: the interpreter's time means nothing");
-    if (j->context->target.kind == TARGET_CUDA)
-        return error_set(e, HEALD_UNSUPPORTED, "kernel bench measures on CPUs only");
     return kernel_each(j, bench_one);
 }
 

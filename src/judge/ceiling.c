@@ -113,30 +113,6 @@ static heald_status measure_all(Measure *m, Ceilings *out)
     return s;
 }
 
-// ---- GPUs
-
-// By compute capability: float32 fmas of a multiprocessor in a cycle, and products of 16-bit floats
-// summed in float32 on tensor cores (dense; NVIDIA's data sheets).
-static const struct GpuRates {
-    int arch, f32, narrow;
-} gpu_rates[] = {
-    //   arch  f32  narrow
-    {75, 64, 512},   {80, 64, 1024},   {86, 128, 512},  {89, 128, 512},
-    {90, 128, 2048}, {100, 128, 4096}, {120, 128, 512},
-};
-
-void ceilings_of_gpu(const CudaInfo *g, Ceilings *out)
-{
-    const struct GpuRates *r = &gpu_rates[0];
-    for (size_t i = 0; i < COUNT(gpu_rates); i++)
-        if (gpu_rates[i].arch <= g->arch) r = &gpu_rates[i];
-    double cycles = (double)g->nmultiprocessor * g->clock_hz;
-    *out = (Ceilings){.flops = 2 * r->f32 * cycles,
-                      .narrow_flops = 2 * r->narrow * cycles,
-                      .bandwidth = g->bandwidth,
-                      .launch_s = 1.2e-6};
-}
-
 // ---- what they say
 
 const char *ceilings_limit(const Ceilings *c, const Work *w, double seconds)
@@ -189,9 +165,39 @@ static bool find_line(const char *text, const char *machine, Ceilings *out)
     return false;
 }
 
+// ---- GPUs
+
+// By compute capability: float32 fmas of a multiprocessor in a cycle, and products of 16-bit floats
+// summed in float32 on tensor cores (dense; NVIDIA's data sheets).
+static const struct GpuRates {
+    int arch, f32, narrow;
+} gpu_rates[] = {
+    //   arch  f32  narrow
+    {75, 64, 512},   {80, 64, 1024},   {86, 128, 512},  {89, 128, 512},
+    {90, 128, 2048}, {100, 128, 4096}, {120, 128, 512},
+};
+
+static void ceilings_of_gpu(const CudaInfo *g, Ceilings *out)
+{
+    const struct GpuRates *r = &gpu_rates[0];
+    for (size_t i = 0; i < COUNT(gpu_rates); i++)
+        if (gpu_rates[i].arch <= g->arch) r = &gpu_rates[i];
+    double cycles = (double)g->nmultiprocessor * g->clock_hz;
+    *out = (Ceilings){.flops = 2 * r->f32 * cycles,
+                      .narrow_flops = 2 * r->narrow * cycles,
+                      .bandwidth = g->bandwidth,
+                      .launch_s = 1.2e-6};
+}
+
+// ---- the whole
+
 heald_status ceilings_get(const char *dir, Interner *names, const Target *t, const Builder *b,
                           Device *d, Arena *a, Ceilings *out, Diag *diag, Error *e)
 {
+    if (t->kind == TARGET_CUDA) {
+        ceilings_of_gpu(cuda_info(d), out);
+        return HEALD_OK;
+    }
     const char *path = path_join(a, dir, "ceilings.txt"), *why;
     const char *machine =
         arena_printf(a, "%s, %d threads, %s", cpu_name(a), d->ops->nthread ? d->ops->nthread(d) : 1,

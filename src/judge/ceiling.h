@@ -17,12 +17,9 @@ typedef struct Ceilings {
 
 // From <dir>/ceilings.txt if this machine, compiler and number of threads were measured before;
 // otherwise measured, which takes about a second, and kept there. HEALD_DIAGNOSTIC with
-// diagnostics.
+// diagnostics. A GPU's by its clocks and what its maker says of its kind: nothing is measured.
 heald_status ceilings_get(const char *dir, Interner *names, const Target *t, const Builder *b,
                           Device *d, Arena *a, Ceilings *out, Diag *diag, Error *e);
-
-// A GPU's by its clocks and what its maker says of its kind; nothing is measured.
-void ceilings_of_gpu(const CudaInfo *i, Ceilings *out);
 
 // What keeps work that took so long from being faster: "compute", "memory bandwidth", "launching
 // it" or "latency: neither ceiling is near". c->flops must be that of the work's type.

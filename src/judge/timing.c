@@ -16,7 +16,7 @@ typedef struct Sets {
     int n, next;
     void **buffers; // (n, nparam + nworkspace)
     int nbuffer;
-    void *memory;
+    void *memory; // of the device
 } Sets;
 
 static heald_status sets_create(Device *d, const RuntimeKernel *k, const LaunchShape *l,
@@ -34,20 +34,21 @@ static heald_status sets_create(Device *d, const RuntimeKernel *k, const LaunchS
     heald_status status = device_workspace(d, l->workspace_bytes, &workspace, e);
     if (status) return status;
     size_t pointers = (size_t)s->n * (size_t)s->nbuffer * sizeof(void *);
-    s->memory = memory_alloc((size_t)total);
     s->buffers = memory_alloc(pointers);
-    if (!s->memory || !s->buffers) return error_no_memory(e, total, "timing");
+    if (!s->buffers) return error_no_memory(e, (int64_t)pointers, "timing");
+    status = d->ops->allocate(d, total, &s->memory, e);
     char *at = s->memory;
-    for (int set = 0; set < s->n; set++) {
+    for (int set = 0; set < s->n && !status; set++) {
         void **b = s->buffers + (size_t)set * (size_t)s->nbuffer;
-        for (int i = 0; i < k->nparam; i++) {
-            b[i] = memcpy(at, params[i], (size_t)bytes[i]);
+        for (int i = 0; i < k->nparam && !status; i++) {
+            b[i] = at;
+            if (bytes[i]) status = d->ops->copy(d, COPY_HOST_TO_DEVICE, at, params[i], bytes[i], e);
             at += memory_round_up(bytes[i]);
         }
         for (int i = 0; i < k->nworkspace; i++)
             b[k->nparam + i] = (char *)workspace + l->workspace_offset[i];
     }
-    return HEALD_OK;
+    return status;
 }
 
 typedef struct Clock {
@@ -56,21 +57,52 @@ typedef struct Clock {
     const LaunchShape *shape;
     const int64_t *dims;
     Sets sets;
+    DeviceGraph *graph; // of a whole batch between marks 0 and 1; NULL: none
 } Clock;
 
-// Nanoseconds for n calls.
-static heald_status run_batch(Clock *c, int n, int64_t *ns, Error *e)
+static heald_status launch_batch(Clock *c, int n, Error *e)
 {
-    int64_t start = clock_ns();
     heald_status s = HEALD_OK;
     for (int i = 0; i < n && !s; i++) {
         void **b = c->sets.buffers + (size_t)c->sets.next * (size_t)c->sets.nbuffer;
         c->sets.next = (c->sets.next + 1) % c->sets.n;
         s = launch_run(c->device, c->kernel, c->shape, b, c->dims, e);
     }
-    if (!s) s = device_synchronise(c->device, e);
+    return s;
+}
+
+static heald_status between_marks(Clock *c, int n, Error *e)
+{
+    Device *d = c->device;
+    heald_status s = d->ops->mark(d, 0, e);
+    if (!s) s = launch_batch(c, n, e);
+    return s ? s : d->ops->mark(d, 1, e);
+}
+
+// Nanoseconds for n calls.
+static heald_status run_batch(Clock *c, int n, int64_t *ns, Error *e)
+{
+    Device *d = c->device;
+    heald_status s;
+    if (d->ops->mark) {
+        s = c->graph ? d->ops->graph_run(d, c->graph, e) : between_marks(c, n, e);
+        return s ? s : d->ops->mark_ns(d, 0, 1, ns, e);
+    }
+    int64_t start = clock_ns();
+    s = launch_batch(c, n, e);
+    if (!s) s = device_synchronise(d, e);
     *ns = clock_ns() - start;
     return s;
+}
+
+static heald_status record_batch(Clock *c, int n, Error *e)
+{
+    Device *d = c->device;
+    int nnode;
+    if (!d->graphs || !d->ops->mark) return HEALD_OK;
+    heald_status s = d->ops->graph_begin(d, &c->graph, e);
+    if (!s) s = between_marks(c, n, e);
+    return s ? s : d->ops->graph_end(d, c->graph, &nnode, e);
 }
 
 static int by_value(const void *x, const void *y)
@@ -93,6 +125,8 @@ static heald_status take_samples(Clock *c, const TimingOptions *o, Timing *out, 
     if (s) return s;
     double budget = o->budget_s > 0 ? o->budget_s : 0.5;
     out->batch = (int)max_i64(1, min_i64(SAMPLE_NS / max_i64(first, 1), 10000));
+    s = record_batch(c, out->batch, e);
+    if (s) return s;
     double sample_s = (double)max_i64(first, 1) * out->batch * 1e-9;
     int64_t affordable = (int64_t)(budget / sample_s);
     int64_t nsample = max_i64(MIN_SAMPLES, min_i64(affordable, MAX_SAMPLES));
@@ -126,7 +160,8 @@ heald_status time_kernel(Device *d, const RuntimeKernel *k, const int64_t *dims,
     heald_status s = launch_shape(k, dims, words, &shape, e);
     if (!s) s = sets_create(d, k, &shape, params, bytes, o, &c.sets, e);
     if (!s) s = take_samples(&c, o, out, e);
-    memory_free(c.sets.memory);
+    if (c.graph) d->ops->graph_drop(d, c.graph);
+    d->ops->free(d, c.sets.memory);
     memory_free(c.sets.buffers);
     memory_free(words);
     return s;

@@ -21,8 +21,8 @@ typedef struct Timing {
     int nset;  // sets of buffers
 } Timing;
 
-// params: data of (k->nparam) parameters, bytes[i] each, copied into every set. On a device with
-// host memory.
+// params: data of (k->nparam) parameters in the host's memory, bytes[i] each, copied into every
+// set. On a GPU, the calls of a sample are recorded, and its own clock counts.
 heald_status time_kernel(Device *d, const RuntimeKernel *k, const int64_t *dims,
                          void *const *params, const int64_t *bytes, const TimingOptions *o,
                          Timing *out, Error *e);

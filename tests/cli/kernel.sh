@@ -159,7 +159,7 @@ verdict $? "not the GPU's"
 try "bench of several" 0 kernel bench $good --repeat 5 --shape n=100
 [ "$(grep -c 'limited by' "$work/out")" -eq 2 ]
 verdict $? "each is timed"
-try "bench on a GPU" 2 kernel bench $both --target cuda:sm_80
-err "it is told" 'on CPUs only'
+HEALD_CUDA_DRIVER=$work/none.so try "bench on a GPU without a driver" 2 kernel bench $both --target cuda
+err "it is told" 'no NVIDIA driver'
 try "bench by the interpreter" 2 kernel bench $good --kernel scaled --target interp
 finish

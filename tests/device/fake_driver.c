@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A stand-in for libcuda.so.1: memory of the host, launches recorded and not run, and failures on
-// demand, set by environment variables FAKE_CUDA_...
+// demand, set by environment variables FAKE_CUDA_... Compiled with FAKE_CUDA_12_0 or FAKE_CUDA_9,
+// it lacks what came after those.
 #include "fake_driver.h"
 
 #include <stdio.h>
@@ -327,6 +328,7 @@ typedef struct LaunchConfig {
     unsigned nattribute;
 } LaunchConfig;
 
+#ifndef FAKE_CUDA_12_0
 EXPORT int cuLaunchKernelEx(const LaunchConfig *c, void *f, void **params, void **extra)
 {
     for (unsigned i = 0; i < c->nattribute; i++)
@@ -334,6 +336,7 @@ EXPORT int cuLaunchKernelEx(const LaunchConfig *c, void *f, void **params, void 
     return cuLaunchKernel(f, c->grid[0], c->grid[1], c->grid[2], c->block[0], 1, 1, c->shared,
                           c->stream, params, extra);
 }
+#endif
 
 // ---- graphs
 
@@ -355,6 +358,7 @@ typedef struct CopyParams {
     size_t width, height, depth;
 } CopyParams;
 
+#ifndef FAKE_CUDA_9
 EXPORT int cuGraphCreate(void **graph, unsigned flags)
 {
     (void)flags;
@@ -363,6 +367,7 @@ EXPORT int cuGraphCreate(void **graph, unsigned flags)
     fake_cuda.graphs++;
     return 0;
 }
+#endif
 
 static int add_edge(Node *from, Node *to)
 {
@@ -418,6 +423,7 @@ EXPORT int cuGraphAddMemcpyNode(void **out, void *graph, void *const *after, siz
     *out = n;
     return r ? r : set_copy(n, p);
 }
+#ifndef FAKE_CUDA_12_0
 EXPORT int cuGraphAddDependencies_v2(void *graph, void *const *from, void *const *to,
                                      const unsigned char *edge, size_t n)
 {
@@ -428,6 +434,7 @@ EXPORT int cuGraphAddDependencies_v2(void *graph, void *const *from, void *const
     }
     return 0;
 }
+#endif
 EXPORT int cuGraphAddEventRecordNode(void **out, void *graph, void *const *after, size_t nafter,
                                      void *event)
 {

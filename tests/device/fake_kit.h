@@ -20,7 +20,7 @@
 #include "runtime/cuda.h"
 
 static Arena arena;
-static const char *driver_path;
+static const char *driver_path, *driver_folder;
 static FakeState *fake;
 static Error error;
 
@@ -67,14 +67,13 @@ static inline void expect(heald_status got, heald_status wanted, const char *wor
         fail_msg("status %d, \"%s\"; wanted %d, \"%s\"", got, error.text, wanted, words);
 }
 
-static inline const char *build_driver(void)
+// Compiled with a flag; it stays until the tests end.
+static inline const char *build_driver_as(const char *flag)
 {
-    const char *dir = getenv("TMPDIR") ? getenv("TMPDIR") : P_tmpdir, *cc = getenv("CC");
-    char *folder = path_join(&arena, dir, "heald-driver-XXXXXX");
-    if (!mkdtemp(folder)) return NULL;
-    const char *path = path_join(&arena, folder, "libfake.so");
+    const char *cc = getenv("CC");
+    const char *path = arena_printf(&arena, "%s/libfake%s.so", driver_folder, flag);
     const char *const argv[] = {
-        cc && *cc ? cc : "cc",        "-std=c11", "-shared", "-fPIC", "-o", path,
+        cc && *cc ? cc : "cc",        "-std=c11", "-shared", "-fPIC", flag, "-o", path,
         "tests/device/fake_driver.c", NULL};
     ProcessResult r;
     if (process_run(&arena, argv, 0, &r) || r.exit_status) {
@@ -84,6 +83,14 @@ static inline const char *build_driver(void)
     return path;
 }
 
+static inline const char *build_driver(void)
+{
+    const char *dir = getenv("TMPDIR") ? getenv("TMPDIR") : P_tmpdir;
+    char *folder = path_join(&arena, dir, "heald-driver-XXXXXX");
+    driver_folder = mkdtemp(folder);
+    return driver_folder ? build_driver_as("-DFAKE_CUDA") : NULL;
+}
+
 static inline int run_with_fake_driver(const struct CMUnitTest *tests, size_t n, const char *group)
 {
     driver_path = build_driver();
@@ -91,10 +98,8 @@ static inline int run_with_fake_driver(const struct CMUnitTest *tests, size_t n,
     fake = library ? dlsym(library, "fake_cuda") : NULL;
     if (!fake) return 1;
     int failed = _cmocka_run_group_tests(group, tests, n, NULL, NULL);
-    const char *folder =
-        arena_strndup(&arena, driver_path, strlen(driver_path) - strlen("/libfake.so"));
     dlclose(library);
-    dir_remove(&arena, folder);
+    dir_remove(&arena, driver_folder);
     arena_free(&arena);
     return failed;
 }

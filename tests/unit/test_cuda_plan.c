@@ -273,6 +273,35 @@ static void test_branches(void **state)
     rig_close(&g);
 }
 
+// A kernel whose blocks meet keeps that when it is recorded, and starts when all before it has
+// ended.
+static void test_cooperative_node(void **state)
+{
+    (void)state;
+    Plan *p = plan_new(&arena);
+    ShapeExpr n = extent();
+    plan_dim(p, "n", 0, 0);
+    RuntimeKernel *k = arena_copy(&arena, combine_kernel(true), sizeof *k);
+    RuntimeStage *stage = arena_copy(&arena, k->stage, sizeof *stage);
+    stage->cooperative = true;
+    stage->overlaps = false;
+    k->stage = stage;
+    int v = plan_input(p, "x", DT_I32, 1, &n), x = v;
+    for (int i = 0; i < 3; i++) {
+        int to =
+            i == 2 ? plan_output(p, "out", DT_I32, 1, &n) : plan_temp(p, "t", DT_I32, 1, &n, -1);
+        plan_launch(p, "meet", k, (int[]){v, x, to}, &n);
+        v = to;
+    }
+    Rig g = rig(p, NULL);
+    for (int i = 0; i < 2; i++) assert_int_equal(run(&g), HEALD_OK);
+    assert_int_equal(fake->replays, 1);
+    assert_int_equal(fake->nlaunch, 6);
+    for (int i = 0; i < 6; i++) assert_int_equal(fake->launch[i].cooperative, 1);
+    assert_int_equal(fake->overlaps, 0);
+    rig_close(&g);
+}
+
 static void test_few_steps(void **state)
 {
     (void)state;
@@ -333,6 +362,36 @@ static void test_any_address(void **state)
     heald_tensor_release(in);
     heald_tensor_release(out);
     rig_close(&g);
+}
+
+// ---- older drivers
+
+// The stand-in without what came later.
+static void use_older(const char *which)
+{
+    const char *path = build_driver_as(which);
+    assert_non_null(path);
+    setenv("HEALD_CUDA_DRIVER", path, 1);
+}
+
+static void test_older_driver(void **state)
+{
+    (void)state;
+    use_older("-DFAKE_CUDA_12_0");
+    Rig g = rig(two_branches(5), NULL);
+    const int32_t want[16] = {0};
+    for (int i = 0; i < 3; i++) assert_int_equal(run(&g), HEALD_OK); // nothing overlaps
+    assert_memory_equal(g.out->data, want, sizeof want);
+    rig_close(&g);
+}
+
+static void test_much_older_driver(void **state)
+{
+    (void)state;
+    use_older("-DFAKE_CUDA_9");
+    Device *d = NULL;
+    expect(device_open(&device_cuda, NULL, &d, &error), HEALD_DEVICE,
+           "the NVIDIA driver is too old: it lacks cuGraphCreate; one for CUDA 11.4 or newer");
 }
 
 // ---- failures
@@ -459,7 +518,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_random_plans, begin),
         cmocka_unit_test_setup(test_branches, begin),
+        cmocka_unit_test_setup(test_cooperative_node, begin),
         cmocka_unit_test_setup(test_few_steps, begin),
+        cmocka_unit_test_setup(test_older_driver, begin),
+        cmocka_unit_test_setup(test_much_older_driver, begin),
         cmocka_unit_test_setup(test_switched_off, begin),
         cmocka_unit_test_setup(test_stream, begin),
         cmocka_unit_test_setup(test_any_address, begin),
