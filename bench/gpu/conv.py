@@ -51,14 +51,16 @@ def candidates(kind, batch, layer):
     pixels, depth = batch * (d // s) ** 2, c // g * k * k
     if g > 1:
         return []
-    name = "conv_gemm"
-    out = []
-    for bm, bn, wm, wn in ((128, 128, 64, 32), (64, 64, 32, 32), (64, 32, 32, 16), (32, 64, 16, 32)):
+    tiles = [(64, 64, 32, 32), (32, 64, 16, 32), (64, 32, 32, 16)]
+    if kind != "f32":
+        tiles += [(128, 64, 32, 32), (64, 128, 32, 64), (128, 128, 64, 32)]
+    out = [("conv_gemm", "chain=8")] if kind == "f32" else [("conv_gemm", "bytes_deep=64")]
+    for bm, bn, wm, wn in tiles:
         blocks = math.ceil(o / bm) * math.ceil(pixels / bn)
-        splits = {s for s in (1, 2, 4, 8, 16, 32) if 90 <= blocks * s <= 400 and depth / s >= 64}
-        if blocks >= 90 and (bm, bn) != (32, 64):
-            splits.add(1)
-        out += [(name, f"tile=({bm}, {bn}, {wm}, {wn});split={s}") for s in sorted(splits)]
+        splits = {max(1, round(want / blocks)) for want in (150, 300, 500)}
+        if blocks * bm * bn > 132 * 16384 and bm * bn < 4096:
+            continue
+        out += [("conv_gemm", f"tile=({bm}, {bn}, {wm}, {wn});split={n}") for n in sorted(splits) if depth / n >= 64]
     return out
 
 
