@@ -65,6 +65,7 @@ static void print_group(Arena *a, const Group *p)
     printf("%4d  %s  %s\n", p->id, n->op->decl->u.sym, n->name);
     print_nodes("at the load:", &p->prologue);
     print_nodes("at the store:", &p->epilogue);
+    if (p->by_rows) printf("    of whole rows, where a block has stored them\n");
     printf("    by %s; reads %s, writes %s", p->kernel ? p->kernel->u.sym : "its meaning",
            size_text(a, bytes_of(&p->inputs)), size_text(a, bytes_of(&p->outputs)));
     int64_t kept = kept_bytes(p);

@@ -11,7 +11,7 @@
 enum { MAX_EVALUATIONS = 64 }; // of ops for one element of an output
 
 typedef struct Fuser {
-    const Graph *g;
+    Graph *g;
     Arena *arena;
     const Target *target;
     Group **group_of; // by node id
@@ -186,12 +186,89 @@ static const char *refuse_epilogue(Fuser *f, Group *p, GraphNode *r)
     return NULL;
 }
 
+// Whether a kernel's text says when rows are complete.
+static bool tells_rows(const Node *n)
+{
+    const Node *callee = n->kind == N_CALL ? n->kid[KID_CALL_callee] : NULL;
+    if (callee && callee->kind == N_FIELD && !strcmp(callee->u.sym, "rows")) return true;
+    for (uint32_t i = 0; i < n->nkid; i++)
+        if (n->kid[i] && tells_rows(n->kid[i])) return true;
+    return false;
+}
+
+static bool has_rows(const Fuser *f, const Group *p)
+{
+    const Node **list;
+    int n = group_templates(f->g, p->anchor, f->target, f->arena, &list);
+    for (int i = 0; i < n; i++)
+        if (tells_rows(list[i])) return true;
+    return false;
+}
+
+// Whether r may be computed from rows of p's result: it has their leading extents, reads nothing
+// else as a whole, and is no larger.
+static bool reads_rows(const Fuser *f, const Group *p, const GraphNode *r)
+{
+    const GraphValue *hole = only_output(p->anchor), *y = only_output(r);
+    if (r->op->class != OPCLASS_REDUCTION || hole->rank < 2 || y->rank < hole->rank - 1 ||
+        y->rank > hole->rank)
+        return false;
+    // Lanes would compute again what a template of the op keeps; a warp has the time.
+    if (r->op->repeats && f->target->kind == TARGET_CPU) return false;
+    for (int k = 0; k < hole->rank - 1; k++)
+        if (!value_equal(&hole->dims[k], &y->dims[k])) return false;
+    if (y->rank == hole->rank && !size_is_one(&y->dims[y->rank - 1]) &&
+        !value_equal(&y->dims[y->rank - 1], &hole->dims[y->rank - 1]))
+        return false;
+    for (int i = 0; i < r->ninput; i++) {
+        const GraphValue *v = r->input[i];
+        if (v && !in_group(f, p, v) && access_of(r, i) == ACCESS_REDUCE) return false;
+    }
+    return true;
+}
+
+static void outputs_of(const Fuser *f, const Group *p, GraphValues *out);
+
+static const Node *template_of(Fuser *f, const Group *p)
+{
+    GraphValues outputs = {0};
+    outputs_of(f, p, &outputs);
+    return group_template(f->g, p, &outputs, f->target);
+}
+
+// Takes r into the epilogue if the template that the group has anyway has the rows for it.
+static bool try_rows(Fuser *f, Group *p, GraphNode *r)
+{
+    bool before = p->by_rows;
+    memset(f->seen, 0, (size_t)f->g->nodes.n);
+    for (int i = 0; i < r->ninput; i++)
+        if (r->input[i] && !in_group(f, p, r->input[i]) && depends(f, p, r->input[i])) return false;
+    const Node *kernel = template_of(f, p);
+    f->group_of[r->id] = p;
+    VEC_PUSH(f->arena, &p->epilogue, r);
+    collect_inputs(f, p);
+    p->by_rows = true;
+    if (kernel && template_of(f, p) == kernel) {
+        f->evaluations[only_output(r)->id] = 1;
+        return true;
+    }
+    p->by_rows = before;
+    f->group_of[r->id] = NULL;
+    p->epilogue.n--;
+    collect_inputs(f, p);
+    return false;
+}
+
 static void grow_value(Fuser *f, Group *p, const GraphValue *v)
 {
     for (int i = 0; i < v->readers.n; i++) {
         GraphNode *r = v->readers.at[i];
         if (f->group_of[r->id] == p) continue;
-        if (refuse_epilogue(f, p, r)) continue;
+        if (refuse_epilogue(f, p, r)) {
+            bool rows = !f->group_of[r->id] && only_output(r) && reads_rows(f, p, r);
+            if (rows && has_rows(f, p)) try_rows(f, p, r);
+            continue;
+        }
         f->group_of[r->id] = p;
         VEC_PUSH(f->arena, &p->epilogue, r);
         collect_inputs(f, p);
@@ -375,7 +452,7 @@ static void explain(Fuser *f, Group *p)
 
 // ---- all groups
 
-static void add_outputs(Fuser *f, Group *p)
+static void outputs_of(const Fuser *f, const Group *p, GraphValues *out)
 {
     GraphNodes nodes = {0};
     VEC_PUSH(f->arena, &nodes, p->anchor);
@@ -386,7 +463,7 @@ static void add_outputs(Fuser *f, Group *p)
             bool outside = v && (v->is_output || nodes.at[i]->op->class == OPCLASS_SERIAL);
             for (int r = 0; v && r < v->readers.n; r++)
                 outside = outside || f->group_of[v->readers.at[r]->id] != p;
-            if (outside) VEC_PUSH(f->arena, &p->outputs, v);
+            if (outside) VEC_PUSH(f->arena, out, v);
         }
 }
 
@@ -435,7 +512,7 @@ static void emit_group(Fuser *f, Groups *out, Group *p)
     VEC_PUSH(f->arena, out, p);
 }
 
-Groups graph_fuse(const Graph *g, Arena *a, const Target *t, const FuseOptions *o)
+Groups graph_fuse(Graph *g, Arena *a, const Target *t, const FuseOptions *o)
 {
     Fuser f = {.g = g, .arena = a, .target = t};
     f.group_of = NEW_ARRAY(a, Group *, g->nodes.n);
@@ -448,7 +525,7 @@ Groups graph_fuse(const Graph *g, Arena *a, const Target *t, const FuseOptions *
             if (!f.group_of[n->id] && phase_of(&f, n) == phase) make_group(&f, n, o);
         }
     Groups out = {0};
-    for (int i = 0; i < f.groups.n; i++) add_outputs(&f, f.groups.at[i]);
+    for (int i = 0; i < f.groups.n; i++) outputs_of(&f, f.groups.at[i], &f.groups.at[i]->outputs);
     for (int i = 0; i < f.groups.n; i++) explain(&f, f.groups.at[i]);
     for (int i = 0; i < f.groups.n; i++) emit_group(&f, &out, f.groups.at[i]);
     return out;
@@ -468,6 +545,7 @@ void groups_print(const Groups *g, Buf *out)
         buf_printf(out, "group %d: %s %s", p->id, p->anchor->op->decl->u.sym, p->anchor->name);
         print_nodes("; after ", &p->prologue, out);
         print_nodes("; then ", &p->epilogue, out);
+        if (p->by_rows) buf_puts(out, " (a block has whole rows)");
         buf_printf(out, "; by %s", p->kernel ? p->kernel->u.sym : "its meaning");
         for (int k = 0; k < p->after.n; k++) {
             const GraphNode *n = p->after.at[k].node;

@@ -173,6 +173,7 @@ typedef struct Group {
     GraphNode *anchor;
     GraphNodes prologue; // computed where the anchor loads
     GraphNodes epilogue; // computed where the anchor's result is stored
+    bool by_rows;        // some of it from whole rows, which a block of the template has
     const Node
         *kernel; // a template of the anchor's op; NULL: the op's meaning through `copy`, or serial
     GraphValues inputs, outputs;
@@ -186,7 +187,7 @@ typedef struct FuseOptions {
 } FuseOptions;
 
 // Groups in an order in which they can run. View ops are in none unless inside a chain.
-Groups graph_fuse(const Graph *g, Arena *a, const Target *t, const FuseOptions *o);
+Groups graph_fuse(Graph *g, Arena *a, const Target *t, const FuseOptions *o);
 // One line a group: its nodes, its template, what follows it.
 void groups_print(const Groups *g, Buf *out);
 

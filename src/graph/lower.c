@@ -342,6 +342,7 @@ static bool by_template(Lower *l, const Node *kernel)
         }
     }
     l->in->guess = false; // another template may do without
+    l->in->rows_at_hand = l->group->by_rows;
     return instance_kernel(l->in, kernel, narg, args, attrs, ep, n->noutput, NULL);
 }
 
@@ -449,6 +450,26 @@ bool node_has_template(Graph *g, GraphNode *n, const Target *t)
     for (int i = 0; i < out.n; i++) arena_free(out.at[i].arena);
     arena_free(&scratch);
     return ok;
+}
+
+const Node *group_template(Graph *g, const Group *p, const GraphValues *outputs, const Target *t)
+{
+    Arena scratch = {.nomem = g->arena->nomem};
+    Packings packings = {0};
+    LoweredKernels out = {0};
+    Diag quiet;
+    Group trial = *p;
+    int nvalue = g->values.n;
+    diag_init(&quiet, &scratch, g->library->sources);
+    trial.outputs = *outputs;
+    trial.inputs = (GraphValues){0};
+    for (int i = 0; i < p->inputs.n; i++) VEC_PUSH(&scratch, &trial.inputs, p->inputs.at[i]);
+    Lower l = {.g = g, .group = &trial, .target = t, .diag = &quiet, .packings = &packings};
+    bool ok = try_templates(&l, &trial, &scratch, &out);
+    for (int i = 0; i < out.n; i++) arena_free(out.at[i].arena);
+    arena_free(&scratch);
+    g->values.n = nvalue; // without what it wanted packed
+    return ok ? trial.kernel : NULL;
 }
 
 bool group_lower(Graph *g, Arena *a, Group *p, const Target *t, Packings *packings,

@@ -366,7 +366,7 @@ heald_status model_compile(const Graph *g, Arena *a, const CompileOptions *o, Co
     Compiling c = {.g = (Graph *)g, .arena = a, .o = o, .model = m};
     m->arena = a;
     m->graph = g;
-    m->groups = graph_fuse(g, a, &o->target, &o->fuse);
+    m->groups = graph_fuse(c.g, a, &o->target, &o->fuse);
     heald_status s = lower_groups(&c, d) ? HEALD_OK : HEALD_DIAGNOSTIC;
     if (!s) s = build_all(&c, d, e);
     if (!s) s = run_constant_launches(&c, e);

@@ -107,6 +107,9 @@ bool group_lower(Graph *g, Arena *a, Group *p, const Target *t, Packings *packin
                  LoweredKernels *out, Diag *d);
 // Whether a template of the target serves the node.
 bool node_has_template(Graph *g, GraphNode *n, const Target *t);
+// The template that the group would be computed by, as it is; NULL: none. outputs: what is read
+// outside.
+const Node *group_template(Graph *g, const Group *p, const GraphValues *outputs, const Target *t);
 // A group of one node.
 Group *group_of_node(Arena *a, GraphNode *n);
 

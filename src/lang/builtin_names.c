@@ -157,10 +157,14 @@ static bool device_field(Eval *e, Loc loc, Sym f, Value *out)
         const char *name;
         int64_t v;
     } fields[] = {
-        {"max_threads", t->max_threads},   {"cores", t->ncore},
-        {"shared_bytes", t->shared_bytes}, {"vector_bytes", t->vector_bytes},
-        {"registers", t->nregister},       {"l1_bytes", t->l1_bytes},
-        {"l2_bytes", t->l2_bytes},         {"l3_bytes", t->l3_bytes},
+        {"max_threads", t->max_threads},
+        {"cores", t->ncore},
+        {"shared_bytes", t->shared_bytes},
+        {"vector_bytes", t->vector_bytes},
+        {"registers", t->nregister},
+        {"l1_bytes", t->l1_bytes},
+        {"l2_bytes", t->l2_bytes},
+        {"l3_bytes", t->l3_bytes},
         {"tf32", t->tf32},
     };
     if (strcmp(f, "lanes") == 0) {
@@ -247,6 +251,7 @@ static bool tensor_field(Eval *e, Loc loc, Tensor *t, Sym f, Value *out)
     if (!preferred(e, loc, t, f, out, &is_preferred)) return false;
     if (is_preferred) return true;
     if (strcmp(f, "packed") == 0) *out = value_bool(t->packed != NULL);
+    else if (strcmp(f, "of_rows") == 0) *out = value_bool(t->of_rows != NULL);
     else if (strcmp(f, "shape") == 0) *out = value_tuple(e->arena, t->rank, t->dims);
     else if (strcmp(f, "rank") == 0) *out = value_int(t->rank);
     else if (strcmp(f, "type") == 0) *out = value_dtype(t->type);

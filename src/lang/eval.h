@@ -70,12 +70,13 @@ typedef struct Eval {
     int shared_from; // older ones do not count here
     // arms of conditional expressions around, which statements would turn into branches
     int choosing;
-    int reducing;      // reductions and folds around, of the value being computed
-    bool hole_reduced; // a hole was read in one
+    int reducing;         // reductions and folds around, of the value being computed
+    bool hole_reduced;    // a hole was read in one
     const Tensor *row_of; // a row of this hole is at hand, and
     const Value *row;     //   this is its index, all but the last part
-    bool guard_leaves; // leaves are read with a guard: the index may lie outside
-    bool returning;    // a return was reached; its value is in `result`
+    const Stmts *team;    // statements for it that a team does together (eval_team.c)
+    bool guard_leaves;    // leaves are read with a guard: the index may lie outside
+    bool returning;       // a return was reached; its value is in `result`
     Value result;
     LoopKind loop;
     bool conditional;   // inside that loop, under a condition known only at run time
@@ -196,6 +197,21 @@ bool rows_find(Eval *e, Loc loc, Tensor *t); // which outputs of result t do
 bool rows_compute(Eval *e, Loc loc, Tensor *t, int n, const Value *index); // c.rows(i...)
 bool rows_stage(Eval *e, Loc loc,
                 Tensor *t); // a stage of their own, where the kernel has no c.rows
+
+// eval_team.c: what is done for each element of a row, by the lanes of a core or of a warp.
+bool team_begin(Eval *e, Loc loc); // from here on, in e->out
+bool team_at_hand(const Eval *e);  // statements now go where the team does them together
+// task: which of the partial results the element goes into; NULL: a variable of the thread.
+typedef bool TeamFn(Eval *e, Value index, const Value *task, void *user);
+typedef bool TeamMid(Eval *e, void *user);
+// For all elements from lo to hi; `body` is emitted once or twice, `middle` (or NULL) when those
+// with tasks are done, on a GPU at the end.
+bool team_loop(Eval *e, Loc loc, Value lo, Value hi, TeamFn *body, TeamMid *middle, void *user);
+int team_width(const Eval *e);                                   // elements at once
+Buffer *team_partials(Eval *e, Loc loc, DType type, Node *init); // of a core's lanes
+// All partial results as one: of a core's lanes the buffer, of a warp each thread's value.
+bool team_fold(Eval *e, Loc loc, const char *how, Value part, Value *out);
+bool team_once(Eval *e, Loc loc, bool (*body)(Eval *, void *), void *user); // by one of the team
 
 // eval_stmt.c
 bool eval_stmt(Eval *e, Node *n);

@@ -200,12 +200,98 @@ static bool reduce_body(Eval *e, void *user)
     return true;
 }
 
+// ---- reductions over a row that a team has in common
+
+typedef struct TeamReduction {
+    Reduction r;
+    Sym name;
+    bool pack;
+    Buffer *part;
+} TeamReduction;
+
+static bool team_element(Eval *e, Value index, const Value *task, void *user)
+{
+    TeamReduction *t = user;
+    Node *body = KID(t->r.n, REDUCE, body), *x, *init;
+    Loc loc = t->r.n->loc;
+    Env *env = e->env;
+    Value v, before;
+    eval_bind(e, t->name, t->pack ? value_tuple(e->arena, 1, &index) : index);
+    e->reducing++;
+    bool ok = eval_scalar(e, body, &v) && eval_node(e, loc, v, &x);
+    e->reducing--;
+    e->env = env;
+    if (!ok) return false;
+    Stmts *inner = e->out;
+    e->out = t->r.outer;
+    bool first = task ? !t->part : !t->r.acc;
+    ok = !first || reducer_init(e, loc, t->r.r, (DType)x->type, &init);
+    if (ok && first && task) ok = (t->part = team_partials(e, loc, (DType)x->type, init)) != NULL;
+    if (ok && first && !task)
+        t->r.acc = eval_declare(e, loc, t->r.r->name, (DType)x->type, 1, init);
+    e->out = inner;
+    if (!ok) return false;
+    if (task)
+        return memory_load(e, loc, t->part, 1, task, &before) &&
+               eval_binary(e, loc, t->r.r->op, before, value_expr(x), &v) &&
+               memory_store(e, loc, t->part, 1, task, v);
+    before = value_expr(node_var(e->arena, loc, t->r.acc));
+    if (!eval_binary(e, loc, t->r.r->op, before, value_expr(x), &v) || !eval_node(e, loc, v, &x))
+        return false;
+    eval_set(e, loc, t->r.acc, x);
+    return true;
+}
+
+static bool team_middle(Eval *e, void *user)
+{
+    TeamReduction *t = user;
+    Loc loc = t->r.n->loc;
+    Value part = {.kind = V_MEMORY, .u.mem = t->part}, total;
+    Node *x;
+    if (!t->part) part = value_expr(node_var(e->arena, loc, t->r.acc));
+    if (!team_fold(e, loc, t->r.r->name, part, &total) || !eval_node(e, loc, total, &x))
+        return false;
+    if (t->part) t->r.acc = eval_declare(e, loc, t->r.r->name, (DType)x->type, 1, x);
+    else eval_set(e, loc, t->r.acc, x);
+    return true;
+}
+
+// The range of the reduction's only index, which may be a pack of one: at least as many elements as
+// the team does at once. NULL name: it is done by one.
+static void team_range(Eval *e, TeamReduction *t, Value *lo, Value *hi)
+{
+    const Reduction *r = &t->r;
+    Node *b = NREST(r->n) == 1 ? REST(r->n)[0] : NULL, *name = b ? KID(b, BINDER, names) : NULL;
+    Node *range = b ? KID(b, BINDER, range) : NULL, *from, *to;
+    Value v;
+    if (!name || !team_at_hand(e) || r->r->op == N_LOR || r->r->op == N_LAND) return;
+    if (name->kind == N_TUPLE && NREST(name) == 1) name = REST(name)[0];
+    t->pack = name->kind == N_SPREAD;
+    if (t->pack) name = KID(name, SPREAD, pack);
+    if (range->kind == N_SPREAD) range = KID(range, SPREAD, pack);
+    if (name->kind != N_NAME || !eval_scalar(e, range, &v)) return;
+    if (t->pack && v.kind == V_TUPLE && v.u.tuple.n == 1) v = v.u.tuple.at[0];
+    if (v.kind == V_TUPLE || !eval_range(e, b->loc, v, &from, &to)) return;
+    *lo = value_expr(from);
+    *hi = value_expr(to);
+    bool known = lo->kind == V_INT && hi->kind == V_INT;
+    if (!known || hi->u.i - lo->u.i >= team_width(e)) t->name = name->u.sym;
+}
+
 bool eval_reduce(Eval *e, Node *n, Value *out)
 {
     Reduction r = {.n = n, .outer = e->out};
+    Value lo, hi;
     for (size_t i = 0; i < COUNT(reducers); i++)
         if (strcmp(reducers[i].name, n->u.sym) == 0) r.r = &reducers[i];
     ASSERT(r.r);
+    TeamReduction t = {.r = r};
+    team_range(e, &t, &lo, &hi);
+    if (t.name) {
+        if (!team_loop(e, n->loc, lo, hi, team_element, team_middle, &t)) return false;
+        *out = value_expr(node_var(e->arena, n->loc, t.r.acc));
+        return true;
+    }
     if (!eval_binders(e, REST(n), NREST(n), reduce_body, &r)) return false;
     if (!e->out && r.total.kind == V_NONE)
         return eval_fail(e, n->loc, "this can only be computed inside a kernel");

@@ -65,22 +65,44 @@ bool rows_find(Eval *e, Loc loc, Tensor *t)
     return true;
 }
 
-// All elements of output o in the row, one loop for each of its axes that the row's index does not
-// fix.
-static bool row_of(Eval *e, Loc loc, Tensor *o, Buffer *memory, int n, Value *at)
+typedef struct RowOutput {
+    Loc loc;
+    Tensor *o;
+    Buffer *memory;
+    Value at[EVAL_MAX_RANK], v;
+} RowOutput;
+
+static bool store_output(Eval *e, void *user)
 {
-    if (n == o->rank) {
-        Value v;
-        return tensor_load(e, loc, o, n, at, &v) && memory_store(e, loc, memory, n, at, v);
-    }
+    RowOutput *r = user;
+    return memory_store(e, r->loc, r->memory, r->o->rank, r->at, r->v);
+}
+
+static bool row_element(Eval *e, Value index, const Value *task, void *user)
+{
+    RowOutput *r = user;
+    UNUSED(task);
+    r->at[r->o->rank - 1] = index;
+    return tensor_load(e, r->loc, r->o, r->o->rank, r->at, &r->v) && store_output(e, r);
+}
+
+// All elements of an output in the row: the team shares out the last axis, others that the row's
+// index does not fix are loops.
+static bool row_of(Eval *e, RowOutput *r, int n)
+{
+    Loc loc = r->loc;
+    if (n == r->o->rank)
+        return tensor_load(e, loc, r->o, n, r->at, &r->v) && team_once(e, loc, store_output, r);
+    if (n == r->o->rank - 1 && e->team)
+        return team_loop(e, loc, value_int(0), r->o->dims[n], row_element, NULL, r);
     Node *lo = node_int(e->arena, loc, DT_I64, 0), *hi;
     Var *v;
     Stmts *body, *saved;
-    if (!eval_index(e, loc, o->dims[n], &hi) || !eval_begin(e, &body, &saved, loc)) return false;
+    if (!eval_index(e, loc, r->o->dims[n], &hi) || !eval_begin(e, &body, &saved, loc)) return false;
     Node *loop = eval_loop_open(e, loc, "j", lo, hi, &v);
     body->first_id = v->id;
-    at[n] = value_expr(node_var(e->arena, loc, v));
-    bool ok = row_of(e, loc, o, memory, n + 1, at);
+    r->at[n] = value_expr(node_var(e->arena, loc, v));
+    bool ok = row_of(e, r, n + 1);
     loop->kid[2] = eval_end(e, body, saved, loc);
     eval_emit(e, loop);
     return ok;
@@ -97,11 +119,13 @@ static bool all_outputs(Eval *e, Loc loc, Tensor *t, int n, const Value *index)
     e->guard_leaves = false;
     e->row_of = ep->hole;
     e->row = index;
+    ok = team_begin(e, loc);
     for (int k = 0; ok && k < ep->noutput; k++) {
-        Value at[EVAL_MAX_RANK];
-        for (int i = 0; i < n; i++) at[i] = index[i];
-        if (t->of_rows[k]) ok = row_of(e, loc, ep->outputs[k], ep->memory[k], n, at);
+        RowOutput r = {.loc = loc, .o = ep->outputs[k], .memory = ep->memory[k]};
+        for (int i = 0; i < n; i++) r.at[i] = index[i];
+        if (t->of_rows[k]) ok = row_of(e, &r, n);
     }
+    e->team = NULL;
     e->guard_leaves = guard;
     e->row_of = NULL;
     *ep->hole = saved;
@@ -140,7 +164,7 @@ bool rows_compute(Eval *e, Loc loc, Tensor *t, int n, const Value *index)
 
 bool rows_stage(Eval *e, Loc loc, Tensor *t)
 {
-    enum { THREADS = 32 };
+    enum { THREADS = 128, ROWS = 4 }; // on a GPU; a warp a row
     Stage *s = e->stage = NEW(e->arena, Stage);
     Stmts *body = e->out = NEW(e->arena, Stmts);
     bool cuda = e->kernel->target.kind == TARGET_CUDA;
@@ -150,20 +174,19 @@ bool rows_stage(Eval *e, Loc loc, Tensor *t)
     s->block = cuda ? node_i64(e->arena, THREADS) : NULL;
     for (int i = 0; i < n; i++)
         if (!eval_binary(e, loc, N_MUL, total, t->dims[i], &total)) return false;
-    int64_t per_block = cuda ? THREADS : 1;
     Value blocks = total;
-    if (cuda && (!eval_binary(e, loc, N_ADD, total, value_int(per_block - 1), &blocks) ||
-                 !eval_binary(e, loc, N_DIV, blocks, value_int(per_block), &blocks)))
+    if (cuda && (!eval_binary(e, loc, N_ADD, total, value_int(ROWS - 1), &blocks) ||
+                 !eval_binary(e, loc, N_DIV, blocks, value_int(ROWS), &blocks)))
         return false;
     s->ngrid = 1;
-    Value block = {.kind = V_FUNCTION, .u.str = eval_sym(e, "block")}, thread;
+    Value block = {.kind = V_FUNCTION, .u.str = eval_sym(e, "block")}, warp;
     bool found;
     if (!eval_index(e, loc, blocks, &s->grid[0]) ||
         !builtin_field(e, loc, block, eval_sym(e, "x"), &row))
         return false;
-    if (cuda && (!builtin_constant(e, eval_sym(e, "thread"), loc, &thread, &found) ||
-                 !eval_binary(e, loc, N_MUL, row, value_int(per_block), &row) ||
-                 !eval_binary(e, loc, N_ADD, row, thread, &row)))
+    if (cuda && (!builtin_constant(e, eval_sym(e, "warp"), loc, &warp, &found) ||
+                 !eval_binary(e, loc, N_MUL, row, value_int(ROWS), &row) ||
+                 !eval_binary(e, loc, N_ADD, row, warp, &row)))
         return false;
     bool ok =
         values_unravel(e, loc, row, n, t->dims, &at) && rows_compute(e, loc, t, n, at.u.tuple.at);

@@ -364,7 +364,10 @@ static bool finish_rows(Eval *e, Loc loc, Node *results)
     for (int i = 0; i < NREST(results); i++) {
         Env *b = env_find(e->env, REST(results)[i]->u.sym);
         Tensor *t = b && b->value.kind == V_TENSOR ? b->value.u.tensor : NULL;
-        if (t && t->of_rows && !t->rows_done && !rows_stage(e, loc, t)) return false;
+        if (!t || !t->of_rows || t->rows_done) continue;
+        if (e->in->rows_at_hand)
+            return eval_fail(e, loc, "no block of '%s' has whole rows", e->kernel->template_name);
+        if (!rows_stage(e, loc, t)) return false;
     }
     return true;
 }

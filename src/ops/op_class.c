@@ -13,7 +13,9 @@ typedef struct Scan {
     bool inner;    // inside a reduction, or an indexed let, whose pattern is another
     bool computes; // anything but a read
     bool costly;
-    bool reads; // an element of a parameter
+    bool reducing;                // inside a reduction
+    bool costly_in, costly_after; // inside one, outside of all
+    bool reads;                   // an element of a parameter
 } Scan;
 
 static int param_of(const Scan *s, const Node *n)
@@ -147,17 +149,22 @@ static void scan(Scan *s, Node *n)
         return;
     case N_REDUCE:
     case N_FOLD: {
-        bool inner = s->inner;
-        s->inner = true;
+        bool inner = s->inner, reducing = s->reducing;
+        s->inner = s->reducing = true;
         s->info->class = OPCLASS_REDUCTION;
         scan_kids(s, n);
         s->inner = inner;
+        s->reducing = reducing;
         return;
     }
     case N_CALL:
         if (asks_shape(s, n)) return;
         s->computes = true;
-        s->costly = s->costly || !is_cheap(KID(n, CALL, callee));
+        if (!is_cheap(KID(n, CALL, callee))) {
+            s->costly = true;
+            s->costly_in = s->costly_in || s->reducing;
+            s->costly_after = s->costly_after || !s->inner;
+        }
         scan_kids(s, n);
         return;
     case N_FIELD: // x.shape and the like read no element
@@ -297,6 +304,7 @@ void op_classify(Arena *a, const Node *decl, OpInfo *info)
     scan(&s, KID(op, OP, body));
     if (info->class != OPCLASS_REDUCTION) info->class = class_of(info);
     info->moves = !s.computes && info->class != OPCLASS_REDUCTION;
+    info->repeats = s.costly_in && s.costly_after;
     info->costly = s.costly || info->class == OPCLASS_REDUCTION;
     s.pattern = NULL;
     info->collapses =

@@ -36,6 +36,7 @@ typedef struct OpInfo {
     bool bijective; // each element of the first parameter is read once
     bool collapses; // axes mean nothing to it: only i... and ~i... are used
     bool moves;     // elements are moved, not changed
+    bool repeats;   // a costly function is computed in a reduction and for the result once more
     bool costly;    // an element of the result costs much more than a load, as exp does
     int nparam;
     OpAccess *access; // (nparam)

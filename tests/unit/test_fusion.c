@@ -151,6 +151,32 @@ static void test_requirements(void **state)
            "[slice]concat");
 }
 
+// Sums and norms over rows are epilogues where a block of the template has whole rows.
+static void test_rows(void **state)
+{
+    (void)state;
+    expect("graph g(a: f32[100, 32], b: f32[32, 40], r: f32[100, 40], w: f32[40]) -> (y, z) {\n"
+           "  let c = matmul(a, b) + r; y = layer_norm(c, w, w) * 2.0; z = reduce_sum(c; axes = "
+           "(1,)); }",
+           "matmul(add layer_norm mul reduce_sum)");
+    // Columns are no rows, products read other tensors as a whole, and exponentials would be
+    // computed twice.
+    expect(
+        "graph g(a: f32[40, 32], b: f32[32, 40]) -> (y) { y = softmax(matmul(a, b); axis = 0); }",
+        "matmul, softmax");
+    expect("graph g(a: f32[40, 32], b: f32[32, 40]) -> (y) { y = reduce_max(matmul(a, b); axes = "
+           "(0,)); }",
+           "matmul, reduce_max");
+    expect("graph g(a: f32[40, 40], b: f32[40, 40]) -> (y) { let c = matmul(a, b); y = matmul(c, "
+           "b); }",
+           "matmul, matmul");
+    expect("graph g(a: f32[40, 32], b: f32[32, 40]) -> (y) { y = softmax(matmul(a, b)); }",
+           "matmul, softmax");
+    // The block of another template has no rows.
+    expect("graph g(" IMAGE ") -> (y) { y = reduce_sum(" CONV "; axes = (3,)); }",
+           "conv, reduce_sum");
+}
+
 static void test_off(void **state)
 {
     (void)state;
@@ -165,7 +191,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_epilogues),    cmocka_unit_test(test_boundaries),
         cmocka_unit_test(test_no_cycles),    cmocka_unit_test(test_prologues),
-        cmocka_unit_test(test_requirements), cmocka_unit_test(test_off),
+        cmocka_unit_test(test_requirements), cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_off),
     };
     return cmocka_run_group_tests_name("fusion", tests, NULL, NULL);
 }
