@@ -205,10 +205,9 @@ void cuda_graph_drop(Device *d, DeviceGraph *g)
     Cuda *c = (Cuda *)d;
     if (!g) return;
     if (c->record.graph == g) c->record = (CudaRecord){0};
-    if (!cuda_enter(c, NULL)) {
-        if (g->exec) c->driver.exec_destroy(g->exec);
-        c->driver.graph_destroy(g->graph);
-    }
+    cuda_enter(c, NULL); // what the driver keeps on the host goes also when the context is lost
+    if (g->exec) c->driver.exec_destroy(g->exec);
+    c->driver.graph_destroy(g->graph);
     memory_free(g->node);
     memory_free(g);
 }

@@ -442,6 +442,7 @@ static void test_fault(void **state)
     plan_runner_destroy(g.runner);
     device_close(g.device);
     assert_int_equal(fake->contexts, 0);
+    assert_int_equal(fake->graphs, 0);
 }
 
 static void test_fault_one_by_one(void **state)
