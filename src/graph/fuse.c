@@ -186,11 +186,11 @@ static const char *refuse_epilogue(Fuser *f, Group *p, GraphNode *r)
     return NULL;
 }
 
-// Whether a kernel's text says when rows are complete.
+// Whether a kernel's text asks for rows or says when they are complete.
 static bool tells_rows(const Node *n)
 {
-    const Node *callee = n->kind == N_CALL ? n->kid[KID_CALL_callee] : NULL;
-    if (callee && callee->kind == N_FIELD && !strcmp(callee->u.sym, "rows")) return true;
+    if (n->kind == N_FIELD && (!strcmp(n->u.sym, "rows") || !strcmp(n->u.sym, "of_rows")))
+        return true;
     for (uint32_t i = 0; i < n->nkid; i++)
         if (n->kid[i] && tells_rows(n->kid[i])) return true;
     return false;
