@@ -40,6 +40,10 @@ bool node_known(const GraphNode *n); // all elements that its ops read are const
 // Nodes that no output needs go, and so do outputs and readers that only they had.
 void graph_remove_dead(Graph *g, Arena *scratch);
 
+// text.c: the type of a number as operand `at`: that of an operand to which the declaration gives
+// the same one. DT_NONE: there is none.
+DType operand_type(const Node *decl, int at, int ninput, GraphValue *const *input);
+
 // rules_match.c
 Sym node_op(const Library *l, const Node *n);  // of a call or operator of text, or NULL
 bool node_literal(const Node *n, double *out); // a number, perhaps with a sign

@@ -29,7 +29,7 @@ static bool names_clash(const Match *m, GraphValue *const *now)
     for (int i = 0; i < m->nroot; i++) {
         bool own = now[i]->producer && !now[i]->is_output;
         for (int k = 0; k < i; k++) own = own && now[k] != now[i];
-        if (m->root[i]->output[0]->is_output && !own) return true;
+        if (m->value[i]->is_output && !own) return true;
     }
     return false;
 }
@@ -76,11 +76,11 @@ static bool try_rule(Match *m, GraphNode *n, bool *fired)
     m->at = n->id;
     m->native = NULL;
     *fired = false;
-    if (!n->output[0] || !rule_match(m, n)) return true;
+    if (!rule_match(m, n)) return true;
     int first = m->at;
     bool built = match_build(m, now);
     if (built && !names_clash(m, now) && (!m->native || is_served(m, first))) {
-        for (int i = 0; i < m->nroot; i++) replace(m, m->root[i]->output[0], now[i]);
+        for (int i = 0; i < m->nroot; i++) replace(m, m->value[i], now[i]);
         for (int i = first; i < m->at; i++) fold_node(m, m->g->nodes.at[i]);
         *fired = true;
     } else if (m->diag->nerror) {
@@ -96,8 +96,9 @@ static bool try_rule(Match *m, GraphNode *n, bool *fired)
 static bool apply_everywhere(Match *m, int *count)
 {
     Node *const *pattern;
+    int k;
     rule_roots(m->rule, &pattern);
-    Sym op = node_op(m->g->library, pattern[0]);
+    Sym op = node_op(m->g->library, pattern_node(pattern[0], &k));
     for (int i = 0; op && i < m->g->nodes.n; i++) {
         GraphNode *n = m->g->nodes.at[i];
         bool fired;

@@ -24,7 +24,8 @@ typedef struct Match {
     const Node *rule;
     Binding binding[RULE_MAX_BINDING];
     int nbinding;
-    GraphNode *root[RULE_MAX_ROOT]; // what the result replaces
+    GraphNode *root[RULE_MAX_ROOT];
+    GraphValue *value[RULE_MAX_ROOT]; // of each root: what the result replaces
     int nroot;
     GraphNodes nodes; // all that matched, roots among them
     // The ways taken where there are several; matching starts again with the next ones on failure.
@@ -41,6 +42,8 @@ typedef struct Match {
 
 // Patterns of the roots: one, or the elements of a tuple.
 int rule_roots(const Node *rule, Node *const **out);
+// A pattern without `.k` after it; *k: the result of its node that is meant, 0 without.
+Node *pattern_node(Node *pattern, int *k);
 // Whether the rule applies at node n as its first root: the bindings and nodes are then in *m.
 bool rule_match(Match *m, GraphNode *n);
 Binding *match_find(Match *m, Sym name);

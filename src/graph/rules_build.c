@@ -35,7 +35,7 @@ static GraphValue *new_node(Match *m, Loc loc, Sym name, int ninput, GraphValue 
     if (!inst) return NULL;
     const Tensor *t = inst->results[0];
     GraphNode *root = m->root[0];
-    GraphValue *out = graph_value(m->g, root->output[0]->name, t->type, t->rank, t->dims);
+    GraphValue *out = graph_value(m->g, m->value[0]->name, t->type, t->rank, t->dims);
     GraphNode *n =
         graph_node(m->g, root->name, root->origin, (OpBindings){0}, probe.ninput, full, 1, &out);
     n->op = probe.op;
@@ -56,19 +56,6 @@ static bool build_attr(Match *m, const Node *arg, Map *attrs)
     *v = size_value(m->g->arena, *v);
     map_put(m->g->arena, attrs, arg->u.sym, v);
     return true;
-}
-
-// A number has the type of an operand that the declaration gives the same one; DT_NONE: of none.
-static DType number_type(const Node *decl, int at, int ninput, GraphValue *const *input)
-{
-    Node *params = KID((Node *)decl, OP, params);
-    Node *own = at < NREST(params) ? KID(REST(params)[at], PARAM, type)->kid[KID_TYPE_dtype] : NULL;
-    for (int i = 0; own && own->kind == N_NAME && i < ninput && i < NREST(params); i++) {
-        Node *other = KID(REST(params)[i], PARAM, type)->kid[KID_TYPE_dtype];
-        if (i != at && input[i] && other && other->kind == N_NAME && other->u.sym == own->u.sym)
-            return input[i]->type;
-    }
-    return DT_NONE;
 }
 
 static GraphValue *build_op(Match *m, Node *n, Sym op)
@@ -106,7 +93,7 @@ static GraphValue *build_op(Match *m, Node *n, Sym op)
     for (int i = 0; i < ninput; i++) {
         double x;
         if (!numbers[i] || !node_literal(numbers[i], &x)) continue;
-        DType own = number_type(map_get(&m->g->library->ops, op), i, ninput, input);
+        DType own = operand_type(map_get(&m->g->library->ops, op), i, ninput, input);
         input[i] = number(m, x, own != DT_NONE ? own : type == DT_NONE ? m->type : type);
     }
     return new_node(m, n->loc, op, ninput, input, &attrs);
@@ -145,7 +132,7 @@ static bool same_result(Match *m, Loc loc, const GraphValue *old, const GraphVal
 bool match_build(Match *m, GraphValue **out)
 {
     Node *lets = KID((Node *)m->rule, RULE, lets), *result = KID((Node *)m->rule, RULE, result);
-    m->type = m->root[0]->output[0]->type;
+    m->type = m->value[0]->type;
     for (int i = 0; lets && i < NREST(lets); i++) {
         Node *let = REST(lets)[i], *name = KID(let, LET, pattern);
         GraphValue *v = build(m, KID(let, LET, value), DT_NONE);
@@ -158,7 +145,7 @@ bool match_build(Match *m, GraphValue **out)
     for (int i = 0; i < m->nroot; i++) {
         Node *n = m->nroot > 1 ? REST(result)[i] : result;
         out[i] = build(m, n, DT_NONE);
-        if (!out[i] || !same_result(m, n->loc, m->root[i]->output[0], out[i])) return false;
+        if (!out[i] || !same_result(m, n->loc, m->value[i], out[i])) return false;
     }
     return true;
 }

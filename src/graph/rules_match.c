@@ -6,6 +6,7 @@
 #include "graph/rules.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_FACTOR = 6, MAX_TRIES = 4096 };
@@ -67,6 +68,15 @@ int rule_roots(const Node *rule, Node *const **out)
     }
     *out = REST(pattern);
     return NREST(pattern);
+}
+
+Node *pattern_node(Node *pattern, int *k)
+{
+    char *end;
+    *k = 0;
+    if (pattern->kind != N_FIELD) return pattern;
+    *k = (int)strtol(pattern->u.sym, &end, 10);
+    return *end ? pattern : KID(pattern, FIELD, base);
 }
 
 Sym pattern_optional(const Node *n)
@@ -279,7 +289,9 @@ static bool match(Match *m, Node *pattern, GraphValue *v, const GraphNode *reade
     double want;
     if (node_literal(pattern, &want)) return match_number(want, v, reader);
     if (pattern->kind == N_NAME) return match_bind_value(m, pattern->u.sym, v);
-    if (!v->producer || v->output) return false;
+    int k;
+    pattern = pattern_node(pattern, &k);
+    if (!v->producer || v->output != k) return false;
     Sym op = node_op(m->g->library, pattern);
     return op && match_node(m, pattern, op, v->producer);
 }
@@ -293,27 +305,26 @@ static bool among(const GraphNodes *list, const GraphNode *n)
     return false;
 }
 
-static bool is_root(const Match *m, const GraphNode *n)
+// The value of n that is replaced, or NULL.
+static const GraphValue *replaced(const Match *m, const GraphNode *n)
 {
     for (int i = 0; i < m->nroot; i++)
-        if (m->root[i] == n) return true;
-    return false;
+        if (m->root[i] == n) return m->value[i];
+    return NULL;
 }
 
-// What is removed has no reader outside the match, unless the rule says that it stays for them, and
-// roots give nothing but what is replaced.
+// What is removed has no reader outside the match, and roots give nothing but what is replaced,
+// unless the rule says that it stays for others.
 static bool closed(const Match *m)
 {
     bool stays = rule_leaves(m->rule->kid[KID_RULE_when]);
     for (int i = 0; i < m->nodes.n; i++) {
         const GraphNode *n = m->nodes.at[i];
-        bool root = is_root(m, n);
-        for (int k = root; k < n->noutput; k++) {
+        const GraphValue *root = replaced(m, n);
+        for (int k = 0; k < n->noutput && !stays; k++) {
             const GraphValue *v = n->output[k];
-            if (!v) continue;
-            if (root) return false;
-            if (stays) continue;
-            if (v->is_output) return false;
+            if (!v || v == root) continue;
+            if (root || v->is_output) return false;
             for (int r = 0; r < v->readers.n; r++)
                 if (!among(&m->nodes, v->readers.at[r])) return false;
         }
@@ -357,11 +368,14 @@ static bool attempt(Match *m, GraphNode *n)
     int count = rule_roots(m->rule, &pattern);
     m->nbinding = m->nodes.n = m->nroot = m->next_choice = 0;
     for (int i = 0; i < count; i++) {
-        Sym op = node_op(m->g->library, pattern[i]);
+        int k;
+        Node *p = pattern_node(pattern[i], &k);
+        Sym op = node_op(m->g->library, p);
         GraphNode *root = i == 0 ? n : op ? further_root(m, op) : NULL;
-        if (!root || !op) return false;
+        if (!root || !op || k >= root->noutput || !root->output[k]) return false;
+        m->value[m->nroot] = root->output[k];
         m->root[m->nroot++] = root;
-        if (!match_node(m, pattern[i], op, root)) return false;
+        if (!match_node(m, p, op, root)) return false;
     }
     return closed(m) && (count == 1 || all_before(m)) &&
            match_holds(m, m->rule->kid[KID_RULE_when]);

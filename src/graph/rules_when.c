@@ -31,7 +31,7 @@ bool match_evaluate(Match *m, Node *n, Value *out)
         names[i] = m->binding[i].name;
         values[i] = binding_value(in, &m->binding[i]);
     }
-    GraphValue *result = m->root[0]->output[0];
+    GraphValue *result = m->value[0];
     names[m->nbinding] = intern(m->g->library->names, "result");
     values[m->nbinding] = (Value){.kind = V_TENSOR};
     values[m->nbinding].u.tensor = value_leaf(in, result, "result");
@@ -55,7 +55,7 @@ static bool is_scalar(const Match *m, const GraphValue *v)
 // Of the type and shape of what the first root computes.
 static bool fits(const Match *m, const GraphValue *v)
 {
-    return specialised_alike(v, m->root[0]->output[0]);
+    return specialised_alike(v, m->value[0]);
 }
 
 // Rows of 0 up to the diagonal that ends in the last column, and of hardly anything after it: the
@@ -133,7 +133,7 @@ static bool only_moved(Match *m, const Node *call)
 {
     UNUSED(call);
     for (int i = 0; i < m->nroot; i++) {
-        const GraphValue *v = m->root[i]->output[0];
+        const GraphValue *v = m->value[i];
         for (int r = 0; r < v->readers.n; r++)
             if (!v->readers.at[r]->op->moves && !v->readers.at[r]->op->view) return false;
         if (v->is_output || !v->readers.n) return false;

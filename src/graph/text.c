@@ -31,6 +31,18 @@ static int parameter_position(const Node *decl, Sym name)
     return -1;
 }
 
+DType operand_type(const Node *decl, int at, int ninput, GraphValue *const *input)
+{
+    Node *params = KID((Node *)decl, OP, params);
+    Node *own = at < NREST(params) ? KID(REST(params)[at], PARAM, type)->kid[KID_TYPE_dtype] : NULL;
+    for (int i = 0; own && own->kind == N_NAME && i < ninput && i < NREST(params); i++) {
+        Node *other = KID(REST(params)[i], PARAM, type)->kid[KID_TYPE_dtype];
+        if (i != at && input[i] && other && other->kind == N_NAME && other->u.sym == own->u.sym)
+            return input[i]->type;
+    }
+    return DT_NONE;
+}
+
 // Operands and attributes of a node. A named argument is an attribute, or the operand for the
 // parameter of that name. A number becomes a constant of the other operands' type.
 static bool operands(Reader *r, const Node *decl, Node *const *arg, int n, GraphValue **input,
@@ -63,10 +75,11 @@ static bool operands(Reader *r, const Node *decl, Node *const *arg, int n, Graph
     }
     for (int i = 0; i < *ninput; i++) {
         if (!numbers[i]) continue;
-        if (type == DT_NONE) type = DT_F32;
+        DType own = operand_type(decl, i, *ninput, input);
+        if (own == DT_NONE) own = type == DT_NONE ? DT_F32 : type;
         void *data = arena_alloc(a, 16);
-        if (node_literal(numbers[i], &x)) dtype_store_f64(type, data, x);
-        input[i] = graph_constant(r->g, "number", type, 0, NULL, data);
+        if (node_literal(numbers[i], &x)) dtype_store_f64(own, data, x);
+        input[i] = graph_constant(r->g, "number", own, 0, NULL, data);
     }
     return true;
 }

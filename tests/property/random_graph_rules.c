@@ -3,7 +3,7 @@
 // attributes random values, and conditions that are simple are met more often than not.
 #include "random_graph_make.h"
 
-#include "graph/private.h"
+#include "graph/rules.h"
 
 #include <string.h>
 
@@ -168,12 +168,16 @@ bool maker_rule(Maker *m, const Node *rule)
 {
     RandomGraph *g = m->g;
     Pattern p = {.m = m, .when = KID((Node *)rule, RULE, when)};
-    int values = g->values.n, nodes = g->nodes.n;
-    int at = expression(&p, KID((Node *)rule, RULE, pattern));
-    if (at >= 0) {
-        VEC_PUSH(g->arena, &g->outputs, at);
-        return true;
+    int values = g->values.n, nodes = g->nodes.n, outputs = g->outputs.n;
+    Node *const *root;
+    bool ok = true;
+    for (int i = 0, n = rule_roots(rule, &root); ok && i < n; i++) {
+        int at = expression(&p, root[i]);
+        ok = at >= 0;
+        if (ok) VEC_PUSH(g->arena, &g->outputs, at);
     }
+    if (ok) return true;
+    g->outputs.n = outputs;
     g->values.n = values;
     g->nodes.n = nodes;
     return false;

@@ -101,6 +101,27 @@ static Graph *specialised(World *w, bool rules, const void **data)
     return g;
 }
 
+// Result o of the node from the data of its operands; at: by value id.
+static void evaluate(World *w, const Graph *g, const GraphNode *node, int o, const void **at)
+{
+    const GraphValue *y = node->output[o];
+    if (!y) return;
+    Kernel *k = node_kernel(g, node, o, &w->arena, &w->host, &w->diag);
+    if (!k) fail_msg("%s", rendered(w));
+    void *params[MAX_INPUT + 1];
+    int count = 0;
+    for (int p = 0; p < node->ninput; p++) {
+        bool first = node->input[p] != NULL;
+        for (int q = 0; q < p && first; q++) first = node->input[q] != node->input[p];
+        if (first) params[count++] = (void *)at[node->input[p]->id];
+    }
+    void *result = arena_alloc(&w->arena, (size_t)graph_value_bytes(y) + 16);
+    params[count++] = result;
+    assert_int_equal(count, k->params.n);
+    if (!interp_run(k, params, NULL, &(InterpOptions){0}, &w->diag)) fail_msg("%s", rendered(w));
+    at[y->id] = result;
+}
+
 // The graph's only result, in f64.
 static const double *evaluated(World *w, const Graph *g, const void **data, int64_t *n)
 {
@@ -108,25 +129,8 @@ static const double *evaluated(World *w, const Graph *g, const void **data, int6
     for (int i = 0; i < g->values.n; i++) at[i] = g->values.at[i]->data;
     for (int i = 0; i < g->inputs.n; i++)
         if (!at[g->inputs.at[i]->id]) at[g->inputs.at[i]->id] = data[i];
-    for (int i = 0; i < g->nodes.n; i++) {
-        const GraphNode *node = g->nodes.at[i];
-        Kernel *k = node_kernel(g, node, 0, &w->arena, &w->host, &w->diag);
-        if (!k) fail_msg("%s", rendered(w));
-        void *params[MAX_INPUT + 1];
-        int count = 0;
-        for (int p = 0; p < node->ninput; p++) {
-            bool first = node->input[p] != NULL;
-            for (int q = 0; q < p && first; q++) first = node->input[q] != node->input[p];
-            if (first) params[count++] = (void *)at[node->input[p]->id];
-        }
-        const GraphValue *y = node->output[0];
-        void *result = arena_alloc(&w->arena, (size_t)graph_value_bytes(y) + 16);
-        params[count++] = result;
-        assert_int_equal(count, k->params.n);
-        if (!interp_run(k, params, NULL, &(InterpOptions){0}, &w->diag))
-            fail_msg("%s", rendered(w));
-        at[y->id] = result;
-    }
+    for (int i = 0; i < g->nodes.n; i++)
+        for (int o = 0; o < g->nodes.at[i]->noutput; o++) evaluate(w, g, g->nodes.at[i], o, at);
     const GraphValue *y = g->outputs.at[0];
     *n = graph_value_nelem(y);
     double *out = NEW_ARRAY(&w->arena, double, *n);
@@ -266,6 +270,12 @@ static void test_moves(void **state)
          "y = relu(slice(slice(x; starts = (1, 2), ends = (6, 9)); starts = (-4,), ends = (3,), "
          "axes = (1,)));",
          "slice relu", true, NULL},
+        {"x: f32[5, 24]",
+         "(a, b, c) = split(x; axis = -1, split = (8, 8, 8), num_outputs = 3);"
+         "y = relu(reshape(a; shape = (5, 2, 4)) + reshape(c; shape = (5, 2, 4)));",
+         "reshape slice reshape slice add relu", true, NULL},
+        {"x: f32[7, 3]", "(a, b) = split(x; num_outputs = 2); y = concat(relu(b), a; axis = 0);",
+         "slice slice relu concat", true, NULL},
         // near misses
         {"x: f32[2, 3, 4]", "y = relu(transpose(x; perm = (0, 2, 1)));", "transpose relu", true,
          NULL},
@@ -368,6 +378,9 @@ static void test_attention(void **state)
          "attention", false, ON},
         {HALF, "y = matmul(softmax(matmul(q * 0.5, transpose(k; perm = (0, 1, 3, 2)) * 0.5)), v);",
          "attention", false, ON},
+        {HALF ", c: bool[2, 1, 5, 7]",
+         "y = matmul(softmax(where(c, " SCORES " * 0.125, -1e9)), v);", "where attention", false,
+         ON},
         // near misses: another axis, a mask that makes the result larger, other readers, no template
         {HALF, "y = matmul(softmax(" SCORES "; axis = 2), v);", "transpose matmul softmax matmul",
          false, ON},
