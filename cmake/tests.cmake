@@ -121,6 +121,7 @@ if(HEALD_TESTS AND TARGET heald_static)
   file(GLOB example_sources CONFIGURE_DEPENDS examples/c/*.c)
   set(example_arguments_classify examples/models/mnist_8/model.onnx
     examples/models/mnist_8/test_data_set_0/input_0.pb)
+  set(example_arguments_stream ${example_arguments_classify})
   foreach(source IN LISTS example_sources)
     get_filename_component(name ${source} NAME_WE)
     add_executable(example_${name} ${source})

@@ -15,7 +15,8 @@
 //     heald_model_destroy(model);
 //     heald_context_destroy(ctx);
 //
-// examples/c/ has whole programs: a model, a kernel in Heald's language, an operator by its name.
+// examples/c/ has whole programs: a model, a kernel in Heald's language, an operator by its name, a
+// GPU's memory.
 //
 // Rules for every function below. A function that can fail returns a heald_status; out parameters
 // come last and are NULL or 0 after a failure. Pointers that are passed in are borrowed for the
