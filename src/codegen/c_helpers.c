@@ -361,6 +361,8 @@ static void vector_cast_body(Emit *e, Buf *out, const char *name, DType from, DT
         buf_printf(out, "    return __builtin_convertvector(-x, %s);\n", v);
     } else if (easy || widened) {
         buf_printf(out, "    return __builtin_convertvector(x, %s);\n", v);
+    } else if (!strcmp(name, "bits") && !halves && from != DT_BOOL && to != DT_BOOL) {
+        buf_printf(out, "    return (%s)x;\n", v);
     } else {
         bool from_mask = from == DT_BOOL;
         const char *one = emit_helper2(e, name, from, to, 1);

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names for scalars that are computed more than once: in several statements of a block, or again
 // and again by a loop that does not change them. The name stands before the first statement that
-// needs it, as far out as the variables in it allow. Vectors stay where they are: the backend reads
-// addresses and masks off their form.
+// needs it, as far out as the variables in it allow. Of vectors, only what neighbouring statements
+// load alike gets a name, on the CPU: unrolled tiles load the same again and again, which compilers
+// find out at length. Other vectors stay where they are: the backend reads addresses and masks off
+// their form.
 #include "passes/pass.h"
+
+#include <string.h>
 
 typedef struct Shared {
     uint64_t hash;
@@ -101,6 +105,7 @@ static Node *named(Block *b, Shared *s)
     Arena *a = b->kernel->arena;
     if (!s->name) {
         s->name = kernel_var(b->kernel, "s", (DType)s->expr->type, false);
+        s->name->lanes = s->expr->lanes;
         bounds_define(s->name, s->expr);
         VEC_PUSH(a, &b->before->list, make_define(a, s->expr->loc, s->name, s->expr));
     }
@@ -125,9 +130,77 @@ static Node *visit(void *user, Node *n)
     return n;
 }
 
+// ---- vectors that neighbours load alike
+
+// Whether nothing writes the buffer while the kernel runs.
+static bool is_fixed(const Kernel *k, const Buffer *b)
+{
+    if (b->space != SPACE_GLOBAL || b->output || b->alias) return false;
+    for (int i = 0; i < k->params.n; i++)
+        if (k->params.at[i]->alias == b) return false;
+    for (int i = 0; i < k->workspace.n; i++)
+        if (k->workspace.at[i]->alias == b) return false;
+    return true;
+}
+
+// Whether it has the same value wherever it stands; *loads: it reads memory.
+static bool is_steady(const Kernel *k, const Node *n, bool *loads)
+{
+    *loads |= n->kind == N_LOAD;
+    if (n->kind == N_LOAD ? !is_fixed(k, n->u.buf) : n->nkid == 0 && !node_pure(n)) return false;
+    if (n->kind == N_LOAD_ELSE || n->kind == N_REF) return false;
+    if (n->kind == N_INTRIN && !strchr(n->u.intr->flags, 'P')) return false;
+    for (uint32_t i = 0; i < n->nkid; i++)
+        if (n->kid[i] && !is_steady(k, n->kid[i], loads)) return false;
+    return true;
+}
+
+// What is always evaluated. Arms of a selection are not, and may be outside of their buffer.
+static Node *visit_loads(void *user, Node *n)
+{
+    Block *b = user;
+    bool loads = false;
+    if (n->kind == N_SELECT && n->lanes == 1) return n;
+    if (n->lanes > 1 && n->type != DT_BOOL && is_steady(b->kernel, n, &loads) && loads) {
+        Shared *s = find(b, n);
+        if (b->before) return s->count > 1 ? named(b, s) : n;
+        s->count++;
+        return n;
+    }
+    if (n->kind == N_SELECT || n->kind == N_LAND || n->kind == N_LOR) return n;
+    return node_map(b->kernel->arena, n, visit_loads, b);
+}
+
+static bool is_plain(const Node *n)
+{
+    return n->kind == N_DEFINE || n->kind == N_DECLARE || n->kind == N_SET;
+}
+
+// Runs of statements without effect but on variables.
+static Node *share_loads(Kernel *k, Node *n)
+{
+    Arena *a = k->arena;
+    Statements out = {.arena = a};
+    for (uint32_t first = 0, end; first < n->nkid; first = end) {
+        for (end = first; end < n->nkid && is_plain(n->kid[end]);) end++;
+        Block b = {.kernel = k};
+        for (uint32_t i = first; i < end; i++) visit_loads(&b, n->kid[i]);
+        b.before = &out;
+        for (uint32_t i = first; i < end; i++) {
+            Node *stmt = visit_loads(&b, n->kid[i]);
+            VEC_PUSH(a, &out.list, stmt);
+        }
+        if (end == first) VEC_PUSH(a, &out.list, n->kid[end++]);
+    }
+    return node_make(a, N_SEQ, n->loc, out.list.n, out.list.at);
+}
+
+// ---- statements
+
 static Node *hoist_seq(Kernel *k, Node *n)
 {
     Arena *a = k->arena;
+    if (k->target.kind == TARGET_CPU) n = share_loads(k, n);
     Block b = {.kernel = k};
     Map *bound = NEW_ARRAY(a, Map, n->nkid + 1);
     for (uint32_t i = 0; i < n->nkid; i++) {

@@ -63,8 +63,10 @@ static Node *simplify_if(Simplify *s, Node *n)
         Node *taken = cond->u.i ? then : other;
         return taken ? taken : empty(s, n->loc);
     }
-    if (is_empty(then) && (!other || is_empty(other)) && node_pure(cond)) return empty(s, n->loc);
-    return n;
+    if (!node_pure(cond)) return n;
+    if (is_empty(then) && (!other || is_empty(other))) return empty(s, n->loc);
+    // Guards that were proved may be all that told two paths apart.
+    return other && node_equal(then, other) ? then : n;
 }
 
 static Node *simplify_loop(Simplify *s, Node *n)

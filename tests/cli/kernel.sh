@@ -24,6 +24,15 @@ out "it is C" 'int32_t scaled_main\('
 try "source --print-after" 0 kernel source $good --kernel scaled --print-after simplify
 out "the pass is named" '^// after simplify$'
 try "source --print-after=all" 0 kernel source $good --kernel scaled --print-after=all
+# What unrolled tiles load again and again is loaded once.
+try "a tile" 0 kernel source lib/kernels/conv.hd --kernel conv_cpu --stage lowered --shape n=1,c=8,o=36,cg=8,d=40x200,k=3x3
+out "its loads have names" '^ +let s.*broadcast\(w_packed\['
+! grep -q 'fma(.*w_packed\[' "$work/out"
+verdict $? "none is repeated"
+printf 'kernel alike(x: f32[n]) -> (y: f32[n]) on cpu { launch grid(n); if block.x < 3 { y[block.x] = x[block.x]; } else { y[block.x] = x[block.x]; } }\n' >"$work/alike.hd"
+try "two branches that do the same" 0 kernel source "$work/alike.hd" --stage lowered
+! grep -q 'if ' "$work/out"
+verdict $? "become one"
 try "an unknown pass" 2 kernel source $good --kernel scaled --print-after weave
 err "the pass is named" 'weave'
 try "an unknown stage" 2 kernel source $good --kernel scaled --stage ptx
