@@ -192,7 +192,8 @@ HEALD_API heald_status heald_tensor_from_device_memory(heald_context *ctx, heald
                                                        void (*release)(void *user), void *user,
                                                        heald_tensor **out);
 // The elements of one to the other, of the same type and number, in the memory of the host or of
-// the GPU. Has happened when it returns, unless both are in that of the GPU.
+// the GPU. When it returns, `from` may be changed if it is the host's, and `to` has them if that
+// is.
 HEALD_API heald_status heald_tensor_copy(heald_context *ctx, const heald_tensor *from,
                                          heald_tensor *to);
 

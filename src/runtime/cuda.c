@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A GPU as a device: opening it, copies, modules, waiting. It works in the primary context, which
+// A GPU as a device: opening it, modules, waiting. It works in the primary context, which
 // other users of CUDA in the process share, and in a stream of its own.
 #include "runtime/cuda_driver.h"
 
@@ -174,6 +174,7 @@ static void cuda_close(Device *d)
         if (c->stream && !c->lost) v->stream_wait(c->stream);
         cuda_free_all(c);
         if (c->failed) v->host_free((void *)c->failed);
+        if (c->staging.at) v->host_free(c->staging.at);
         for (int i = 0; i < c->nmark; i++) v->event_destroy(c->mark[i]);
         if (c->joint) v->event_destroy(c->joint);
         if (c->own_stream) v->stream_destroy(c->own_stream);
@@ -231,7 +232,7 @@ static heald_status cuda_set_stream(Device *d, void *stream, Error *e)
     return s;
 }
 
-// ---- waiting and copying
+// ---- waiting
 
 heald_status cuda_wait(Cuda *c, Error *e)
 {
@@ -241,6 +242,7 @@ heald_status cuda_wait(Cuda *c, Error *e)
     Error check = {0};
     if (cuda_failed_checks(c, &check)) s = error_set(e, check.status, "%s", check.text);
     c->nlaunch = 0;
+    c->staging.used = 0;
     return s;
 }
 
@@ -248,26 +250,6 @@ static heald_status cuda_synchronise(Device *d, Error *e)
 {
     heald_status s = cuda_enter(cuda(d), e);
     return s ? s : cuda_wait(cuda(d), e);
-}
-
-static heald_status cuda_copy(Device *d, CopyKind kind, void *to, const void *from, int64_t bytes,
-                              Error *e)
-{
-    Cuda *c = cuda(d);
-    const CudaDriver *v = &c->driver;
-    heald_status s = cuda_enter(c, e);
-    if (s || bytes == 0) return s;
-    if (c->record.graph) return cuda_record_copy(c, to, from, bytes, e);
-    CudaResult r;
-    if (kind == COPY_HOST_TO_DEVICE)
-        r = v->copy_to_device((CudaPointer)(uintptr_t)to, from, (size_t)bytes, c->stream);
-    else if (kind == COPY_DEVICE_TO_HOST)
-        r = v->copy_to_host(to, (CudaPointer)(uintptr_t)from, (size_t)bytes, c->stream);
-    else
-        r = v->copy_on_device((CudaPointer)(uintptr_t)to, (CudaPointer)(uintptr_t)from,
-                              (size_t)bytes, c->stream);
-    s = cuda_result(c, r, e, "copying %" PRId64 " bytes", bytes);
-    return s || kind == COPY_DEVICE_TO_DEVICE ? s : cuda_wait(c, e);
 }
 
 // ---- modules

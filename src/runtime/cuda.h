@@ -8,11 +8,11 @@
 
 // It works in the GPU's primary context, so pointers of others in the process are good. Memory is
 // 256-byte aligned, and kept for reuse until the device is closed. Launches and copies are in
-// order, in a stream of the device's own or of the caller's, a CUstream; copies from and to the
-// host have happened when they return. A kernel that faults takes the context with it: the wait
-// that finds out names the kernel, and every later call fails with the same message.
-// HEALD_CUDA_SYNC=1 waits after each launch, HEALD_CUDA_GRAPH=0 records no graphs,
-// HEALD_CUDA_OVERLAP=0 lets no kernel start before the one before it ends.
+// order, in a stream of the device's own or of the caller's, a CUstream; copies to the
+// host have happened when they return, and memory of the host is free again. A kernel that faults
+// takes the context with it: the wait that finds out names the kernel, and every later call fails
+// with the same message. HEALD_CUDA_SYNC=1 waits after each launch, HEALD_CUDA_GRAPH=0 records no
+// graphs, HEALD_CUDA_OVERLAP=0 lets no kernel start before the one before it ends.
 extern const DeviceOps device_cuda;
 
 typedef struct CudaInfo {

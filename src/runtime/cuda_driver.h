@@ -98,6 +98,13 @@ typedef struct CudaBlock { // of memory, from the driver
 
 enum { CUDA_MAX_CHECKED = 1024 };
 
+// Memory of the host for small copies to the GPU; all of it is free again after a wait.
+typedef struct CudaStaging {
+    char *at; // NULL: not asked for yet
+    int64_t used;
+    bool refused;
+} CudaStaging;
+
 // NVTX, where it is installed.
 typedef struct CudaRanges {
     bool sought, open;
@@ -112,6 +119,7 @@ typedef struct CudaRecord {
     int node;           // the next one
     const int *after;   // of the next node: what it waits for; nafter < 0: the node before it
     int nafter;
+    bool alone; // it waits for one, and no other does
 } CudaRecord;
 
 typedef struct Cuda {
@@ -127,6 +135,7 @@ typedef struct Cuda {
     CudaEvent *joint;   // where one stream follows another
     CudaEvent **mark;   // (nmark)
     int nmark;
+    CudaStaging staging;
     CudaRanges ranges;
     CudaBlock *block;
     int nblock, block_capacity;
@@ -157,6 +166,9 @@ heald_status cuda_allocate(Device *d, int64_t bytes, void **out, Error *e);
 void cuda_free(Device *d, void *p);
 void cuda_free_all(Cuda *c); // to the driver
 
+heald_status cuda_copy(Device *d, CopyKind kind, void *to, const void *from, int64_t bytes,
+                       Error *e);
+
 heald_status cuda_launch(Device *d, const RuntimeKernel *k, int stage, const int64_t *grid,
                          void *const *buffers, const int64_t *dims, Error *e);
 heald_status cuda_failed_checks(Cuda *c, Error *e);
@@ -170,7 +182,7 @@ heald_status cuda_record_kernel(Cuda *c, const RuntimeKernel *k, const RuntimeSt
 heald_status cuda_record_copy(Cuda *c, void *to, const void *from, int64_t bytes, Error *e);
 
 heald_status cuda_graph_begin(Device *d, DeviceGraph **g, Error *e);
-void cuda_graph_after(Device *d, const int *node, int n);
+void cuda_graph_after(Device *d, const int *node, int n, bool alone);
 heald_status cuda_graph_change(Device *d, DeviceGraph *g, int node, Error *e);
 heald_status cuda_graph_end(Device *d, DeviceGraph *g, int *nnode, Error *e);
 heald_status cuda_graph_run(Device *d, DeviceGraph *g, Error *e);

@@ -39,7 +39,8 @@ heald_status tensor_from_memory(struct Device *device, DType dtype, int rank, co
 // Whether kernels of the device can use its memory as it is.
 bool tensor_usable_on(const struct Device *device, const heald_tensor *t);
 // Elements of one to the other, of the same type and number, across devices and the host; at most
-// one device may take part. Has happened when it returns, unless both are on the device.
+// one device may take part. When it returns, `from` may be changed if it is the host's, and `to`
+// has them if that is.
 heald_status tensor_copy(const heald_tensor *from, heald_tensor *to, Error *e);
 // t itself, where it is in the host's memory, otherwise a copy there. The caller releases it.
 heald_status tensor_to_host(heald_tensor *t, heald_tensor **out, Error *e);

@@ -313,6 +313,27 @@ static void test_refused_launch(void **state)
 
 // ---- recording and timing
 
+// Small copies to the GPU go by way of memory of the device's own: nobody waits until it is full.
+static void test_staging(void **state)
+{
+    (void)state;
+    Device *d = open_device();
+    enum { BYTES = 100000 };
+    static char from[BYTES], to[BYTES];
+    for (int i = 0; i < 25; i++) {
+        memset(from, i, sizeof from);
+        assert_int_equal(d->ops->copy(d, COPY_HOST_TO_DEVICE, to, from, BYTES, &error), 0);
+        assert_memory_equal(to, from, BYTES);
+        assert_int_equal(fake->waits, i / 10);
+    }
+    assert_int_equal(device_synchronise(d, &error), HEALD_OK);
+    int waits = fake->waits;
+    static char large[1 << 19], there[1 << 19];
+    assert_int_equal(d->ops->copy(d, COPY_HOST_TO_DEVICE, there, large, sizeof large, &error), 0);
+    assert_int_equal(fake->waits, waits + 1);
+    device_close(d);
+}
+
 static void test_stream_of_caller(void **state)
 {
     (void)state;
@@ -378,6 +399,7 @@ int main(void)
         cmocka_unit_test_setup(test_fault_of_several, begin),
         cmocka_unit_test_setup(test_synchronous, begin),
         cmocka_unit_test_setup(test_refused_launch, begin),
+        cmocka_unit_test_setup(test_staging, begin),
         cmocka_unit_test_setup(test_stream_of_caller, begin),
         cmocka_unit_test_setup(test_recording, begin),
     };
