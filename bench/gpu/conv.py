@@ -51,16 +51,14 @@ def candidates(kind, batch, layer):
     pixels, depth = batch * (d // s) ** 2, c // g * k * k
     if g > 1:
         return []
-    tiles = [(64, 64, 32, 32), (32, 64, 16, 32), (64, 32, 32, 16)]
-    if kind != "f32":
-        tiles += [(128, 64, 32, 32), (64, 128, 32, 64), (128, 128, 64, 32)]
-    out = [("conv_gemm", "chain=8")] if kind == "f32" else [("conv_gemm", "bytes_deep=64")]
+    tiles = [(64, 64, 32, 32), (32, 64, 16, 32), (64, 32, 32, 16)] if pixels < 3000 else [(64, 64, 32, 32)]
+    if kind != "f32" and batch > 1:
+        tiles = [(64, 64, 32, 32), (128, 64, 32, 32), (64, 128, 32, 64), (128, 128, 64, 32)]
+    out = []
     for bm, bn, wm, wn in tiles:
         blocks = math.ceil(o / bm) * math.ceil(pixels / bn)
-        splits = {max(1, round(want / blocks)) for want in (150, 300, 500)}
-        if blocks * bm * bn > 132 * 16384 and bm * bn < 4096:
-            continue
-        out += [("conv_gemm", f"tile=({bm}, {bn}, {wm}, {wn});split={n}") for n in sorted(splits) if depth / n >= 64]
+        splits = {max(1, want // blocks) for want in (264, 528)}
+        out += [("conv_gemm", f"tile=({bm}, {bn}, {wm}, {wn});split={n}") for n in sorted(splits) if depth / n >= 64 and bm <= o]
     return out
 
 
