@@ -29,13 +29,27 @@ static heald_status to_device(heald_context *c, heald_tensor **t)
     return s;
 }
 
+// Whether elements of the input decide about sizes: it is looked at before each run.
+static bool is_looked_at(const ModelInstance *in, int input)
+{
+    const Plan *p = in->compiled->plan;
+    if (in->base.fixed[input]) return true;
+    for (int i = 0; i < p->dims.n; i++) {
+        PlanDim d = p->dims.at[i];
+        if (d.input == input && d.axis >= p->values.at[p->inputs.at[input]].rank) return true;
+    }
+    return false;
+}
+
 // The first run gives the outputs; what is known of the values of inputs is known then.
 static heald_status settle(ModelJob *j)
 {
     heald_context *c = j->cli->context;
     heald_status s = heald_model_run(j->model, j->input, j->output);
-    if (c->device->ops->host_memory) return s;
-    for (int i = 0; i < j->ninput && !s; i++) s = to_device(c, &j->input[i]);
+    if (s || c->device->ops->host_memory) return s;
+    const ModelInstance *in = model_current(j->model);
+    for (int i = 0; i < j->ninput && !s; i++)
+        if (!is_looked_at(in, i)) s = to_device(c, &j->input[i]);
     for (int i = 0; i < j->noutput && !s; i++) s = to_device(c, &j->output[i]);
     return s;
 }

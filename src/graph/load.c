@@ -22,7 +22,7 @@ static heald_status upload(Load *l, PlanValue *v, Error *e)
     const heald_tensor *host = v->constant;
     heald_tensor *t;
     heald_status s = tensor_create_on(l->device, host->dtype, host->rank, host->dims, &t, e);
-    if (s) return s;
+    if (s) return error_prefix(e, s, "constant '%s'", v->name ? v->name : "");
     VEC_PUSH(l->model->arena, &l->model->constants, t);
     s = l->device->ops->copy(l->device, COPY_HOST_TO_DEVICE, t->data, host->data, host->bytes, e);
     if (!s) v->constant = t;

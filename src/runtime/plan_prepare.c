@@ -222,7 +222,7 @@ heald_status runner_reserve(PlanRunner *r, int64_t bytes, Error *e)
     r->memory_bytes = 0;
     heald_status s = r->device->ops->allocate(r->device, bytes, &r->memory, e);
     if (!s) r->memory_bytes = bytes;
-    return s;
+    return s ? error_prefix(e, s, "memory for temporary values") : s;
 }
 
 // What a message calls a value.
