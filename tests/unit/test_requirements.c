@@ -52,6 +52,23 @@ static bool specialises(Kit *k, const char *text)
     return graph_specialise(g, a, &how, &k->target, &k->diag) != NULL;
 }
 
+// Names for all results of an op, the first one y. Split gives two here.
+static const char *results_of(Kit *k, const char *op)
+{
+    Buf b;
+    Node *decl = map_get(&k->library.ops, intern(k->library.names, op));
+    int n = !decl ? 1 : !strcmp(op, "split") ? 2 : NREST(KID(decl, OP, results));
+    buf_init(&b, &k->arena);
+    for (int i = 0; i < n; i++)
+        buf_printf(&b, "%s%s",
+                   i       ? ", y"
+                   : n > 1 ? "let (y"
+                           : "y",
+                   i ? arena_printf(&k->arena, "%d", i) : "");
+    buf_puts(&b, n > 1 ? ")" : "");
+    return buf_text(&b);
+}
+
 static int check_line(Kit *k, char *line)
 {
     char *call = strstr(line, " | "), *want = call ? strstr(call + 3, " | ") : NULL;
@@ -59,11 +76,9 @@ static int check_line(Kit *k, char *line)
     *call = *want = 0;
     call += 3;
     want += 3;
-    // Split and TopK give two results.
-    bool two = !strncmp(call, "split", 5) || !strncmp(call, "topk", 4);
-    const char *text = arena_printf(&k->arena, "graph g(%s) -> (y%s) { %s = %s; }\n", line,
-                                    two ? ", z" : "", two ? "let (y, z)" : "y", call);
     const char *op = arena_strndup(&k->arena, call, strcspn(call, "("));
+    const char *text =
+        arena_printf(&k->arena, "graph g(%s) -> (y) { %s = %s; }\n", line, results_of(k, op), call);
     bool ok = specialises(k, text);
     const char *got = rendered(k);
     diag_clear(&k->diag);
