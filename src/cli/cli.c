@@ -109,8 +109,8 @@ static void show_progress(void *user, int64_t done, int64_t total, const char *w
 
 heald_status cli_open(Cli *c)
 {
-    int64_t threads, space;
-    if (!cli_int(c, OPT_THREADS, 0, 4096, &threads) ||
+    int64_t threads, space, device;
+    if (!cli_int(c, OPT_THREADS, 0, 4096, &threads) || !cli_int(c, OPT_DEVICE, 0, 1023, &device) ||
         !cli_int(c, OPT_SEARCH_SPACE, 0, 2, &space)) {
         return HEALD_INVALID_ARGUMENT;
     }
@@ -119,7 +119,7 @@ heald_status cli_open(Cli *c)
                               .search_space = (int)space, .cache_dir = cli_text(c, OPT_CACHE_DIR),
                               .debug = cli_has(c, OPT_DEBUG), .library_path = cli_text(c, OPT_PATH),
                               .progress = show_progress, .user = c,
-                              .precision = cli_text(c, OPT_PRECISION));
+                              .precision = cli_text(c, OPT_PRECISION), .device = (int)device);
     return heald_context_create(HEALD_VERSION, &o, &c->context);
 }
 
