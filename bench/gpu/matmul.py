@@ -1,20 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Matmul by Heald against cuBLAS, as PyTorch calls it, on one GPU.
 
-Both run in this process on PyTorch's stream and on the same tensors, in turn: fill a buffer larger than
-L2, event, product, event. A row tells medians and the relative errors against float64. `--tune` also
-races other choices of the template. Run it by gpu_matmul.sh, which builds the shared object.
+A row tells medians and the relative errors against float64. `--tune` also races other choices of the
+templates. Run it by gpu_kernels.sh, which builds the shared object.
 """
 import argparse
-import ctypes
 import math
-import multiprocessing
-import os
-import statistics
 import sys
 import time
 
-FLUSH_BYTES = 512 << 20
+import kernels
 
 # part, type, (m, n, k), epilogue, the least ratio of the geometric mean of the part
 ROWS = (
@@ -73,66 +68,9 @@ def candidates(kind, shape):
             for t in tiles for s in (1, 2, 4) for g in (3, 4)]
 
 
-def library():
-    return ctypes.CDLL(os.environ["HEALD_GPU_MATMUL"])
-
-
-def compile_one(job):
-    """In a process of its own, into the cache: what went wrong, or ""."""
-    message = ctypes.create_string_buffer(4000)
-    handle = ctypes.c_void_p()
-    name, kind, (m, n, k), fused, choices, arch = job
-    i64 = ctypes.c_int64
-    if library().gm_compile(name.encode(), kind.encode(), i64(m), i64(n), i64(k), int(fused),
-                            choices.encode(), arch.encode(), ctypes.byref(handle), message, 4000):
-        return message.value.decode(errors="replace")
-    return ""
-
-
-class Product:
-    """One compiled matmul, ready to launch."""
-
-    def __init__(self, torch, lib, job):
-        message = ctypes.create_string_buffer(4000)
-        name, kind, (m, n, k), fused, choices, arch = job
-        i64 = ctypes.c_int64
-        self.lib, self.handle = lib, ctypes.c_void_p()
-        failed = lib.gm_compile(name.encode(), kind.encode(), i64(m), i64(n), i64(k), int(fused),
-                                choices.encode(), arch.encode(), ctypes.byref(self.handle), message, 4000)
-        if failed or lib.gm_load(self.handle, message, 4000):
-            raise RuntimeError(message.value.decode(errors="replace"))
-        lib.gm_describe(self.handle, message, 4000)
-        self.text = message.value.decode()
-        lib.gm_workspace.restype = ctypes.c_int64
-        self.workspace = torch.empty(max(lib.gm_workspace(self.handle), 16), dtype=torch.uint8, device="cuda")
-        self.stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-
-    def bind(self, tensors):
-        pointers = (ctypes.c_void_p * len(tensors))(*[t.data_ptr() for t in tensors])
-        space = ctypes.c_void_p(self.workspace.data_ptr())
-
-        def run():
-            error = self.lib.gm_launch(self.handle, self.stream, pointers, space)
-            if error:
-                raise RuntimeError(f"launch: driver error {error}")
-
-        return run
-
-
-def measure(torch, flush, contenders, samples):
-    """Median microseconds of each contender, in turn."""
-    times = [[] for _ in contenders]
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    for i in range(samples + 3):
-        for c, run in enumerate(contenders):
-            flush.zero_()
-            begin.record()
-            run()
-            end.record()
-            end.synchronize()
-            if i >= 3:
-                times[c].append(begin.elapsed_time(end) * 1e3)
-    return [statistics.median(t) for t in times]
+def job_of(kind, shape, fused, arch, template="", choices=""):
+    m, n, k = shape
+    return ("matmul", template, f"{kind}[{m}, {k}] | {kind}[{k}, {n}]", "", f"add {kind}[{n}]; gelu" if fused else "", choices, arch)
 
 
 def peers(torch, fused, a, b, bias, out):
@@ -170,20 +108,19 @@ def main():
         print(f"# {torch.cuda.get_device_name()}, {arch}, torch {torch.__version__}")
     jobs = {}
     for part, kind, shape, fused, _ in rows:
-        jobs[("", kind, shape, fused, "", arch)] = None
+        jobs[job_of(kind, shape, fused, arch)] = None
         for name, choices in candidates(kind, shape) if options.tune else []:
-            jobs[(name, kind, shape, fused, choices, arch)] = None
-    with multiprocessing.get_context("spawn").Pool(min(os.cpu_count(), 16)) as pool:
-        for job, why in zip(jobs, pool.imap(compile_one, jobs)):
-            jobs[job] = why
-            if why:
-                print(f"# {job[:5]}: {why.strip().splitlines()[0]}")
+            jobs[job_of(kind, shape, fused, arch, name, choices)] = None
+    jobs = kernels.compile_all(list(jobs))
+    for job, why in jobs.items():
+        if why:
+            print(f"# {job}: {why.strip().splitlines()[0]}")
     print(f"# {len(jobs)} kernels compiled, {time.time() - start:.0f} s")
     if options.compile_only:
-        sys.exit(any(why for job, why in jobs.items() if not job[4]))
+        sys.exit(any(why for job, why in jobs.items() if not job[5]))
 
-    lib = library()
-    flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
+    lib = kernels.library()
+    flush = torch.empty(kernels.FLUSH_BYTES, dtype=torch.uint8, device="cuda")
     parts = {}
     print(f"{'part':13} {'type':4} {'m x n x k':16} {'heald us':>9} {'torch us':>9} {'ratio':>6} "
           f"{'TFLOP/s':>8} {'GB/s':>7} {'error':>9} {'torch':>9}  how")
@@ -203,14 +140,14 @@ def main():
 
         label = f"{part:13} {kind:4} {'x'.join(map(str, shape)):16}"
         try:
-            product = Product(torch, lib, ("", kind, shape, fused, "", arch))
+            product = kernels.Kernel(torch, lib, job_of(kind, shape, fused, arch))
             run = product.bind(tensors)
             run()
             torch.cuda.synchronize()
             own = error(c)
             others = peers(torch, fused, a, b, bias, out)
             theirs = min(error(f()) for f in others.values())
-            heald, *rest = measure(torch, flush, [run, *others.values()], options.samples)
+            heald, *rest = kernels.measure(torch, flush, [run, *others.values()], options.samples)
         except RuntimeError as e:
             print(f"{label} FAILED: {str(e).strip()[:300]}")
             parts.setdefault((part, least), []).append(float("nan"))
@@ -225,17 +162,17 @@ def main():
             continue
         race = []
         for name, choices in candidates(kind, shape):
-            job = (name, kind, shape, fused, choices, arch)
+            job = job_of(kind, shape, fused, arch, name, choices)
             if jobs[job]:
                 continue
             try:
-                other = Product(torch, lib, job)
+                other = kernels.Kernel(torch, lib, job)
                 c.fill_(float("nan"))
                 run = other.bind(tensors)
                 run()
                 torch.cuda.synchronize()
                 wrong = "" if error(c) <= 2 * theirs else "  ERROR TOO LARGE"
-                race.append((measure(torch, flush, [run], 9)[0], choices, other.text + wrong))
+                race.append((kernels.measure(torch, flush, [run], 9)[0], choices, other.text + wrong))
             except RuntimeError as e:
                 print(f"    {choices}: {str(e).strip()[:200]}")
         for us, choices, text in sorted(race)[:5]:
