@@ -198,6 +198,9 @@ static void test_activations(void **state)
         {X, "y = clip(x + 3, 0, 6) / 6;", "hard_sigmoid", true, NULL},
         {X, "y = hard_sigmoid(x; alpha = 0.16666667, beta = 0.5) * x;", "hard_swish", true, NULL},
         // near misses
+        {"x: i32[9]", "y = x * clip(x + 3, 0, 6) / 6;", "add clip mul div", false, NULL},
+        {"x: i32[9]", "y = clip(x + 3, 0, 6) / 6;", "add clip div", false, NULL},
+        {"x: i32[9]", "y = x ** 2;", "pow", false, NULL},
         {X, "y = 0.5 * x * (1 + erf(x / 1.5));", "mul div erf add mul", true, NULL},
         {X, "y = 0.6 * x * (1 + erf(x / 1.41421356));", "mul div erf add mul", true, NULL},
         {X ", z: f32[3, 8]", "y = x * sigmoid(z);", "sigmoid mul", true, NULL},
