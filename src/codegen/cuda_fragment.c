@@ -55,6 +55,11 @@ void cuda_mma(Emit *e, Node *n)
     int na = fa.ntask / fa.pack, nb = fb.ntask / fb.pack;
     bool floats = dtype_is_float(sum);
     if (!is_run(e, c) || !is_run(e, a) || !is_run(e, b)) return;
+    if (floats && dtype_is_int(ab) && cuda_arch(e) < 89) {
+        diag_error(e->diag, n->loc, "mma of %s needs sm_89, this kernel is for %s", name,
+                   e->kernel->target.arch);
+        return;
+    }
     const char *kind = floats ? "f32" : "s32";
     buf_printf(e->out, "asm volatile(\"mma.sync.aligned.m16n8k%d.row.col.%s.%s.%s.%s ",
                (int)fa.shape[1], kind, name, name, kind);

@@ -2,12 +2,15 @@
 // Fragments of mma: which lane holds what, and which operands are legal.
 #include "ir/fragment.h"
 
+#include <math.h>
+
 static const struct {
     DType ab, c;
     const char *name;
 } mma_types[] = {
     {DT_F16, DT_F32, "f16"}, {DT_BF16, DT_F32, "bf16"}, {DT_F32, DT_F32, "tf32"},
-    {DT_I8, DT_I32, "s8"},   {DT_U8, DT_I32, "u8"},
+    {DT_I8, DT_I32, "s8"},   {DT_U8, DT_I32, "u8"},     {DT_U8, DT_F32, "e4m3"},
+    {DT_I8, DT_F32, "e5m2"},
 };
 
 const char *fragment_mma_type(DType ab, DType c)
@@ -15,6 +18,16 @@ const char *fragment_mma_type(DType ab, DType c)
     for (size_t i = 0; i < COUNT(mma_types); i++)
         if (mma_types[i].ab == ab && mma_types[i].c == c) return mma_types[i].name;
     return NULL;
+}
+
+double fragment_f8(DType ab, int64_t bits)
+{
+    int mantissa = ab == DT_U8 ? 3 : 2, bias = ab == DT_U8 ? 7 : 15, top = ab == DT_U8 ? 15 : 31;
+    int e = (int)(bits >> mantissa) & top, m = (int)bits & ((1 << mantissa) - 1);
+    double sign = bits >> 7 & 1 ? -1 : 1;
+    if (e == top && ab == DT_U8 && m == 7) return NAN;
+    if (e == top && ab == DT_I8) return m ? NAN : sign * INFINITY;
+    return sign * ldexp(m + (e ? 1 << mantissa : 0), (e ? e : 1) - bias - mantissa);
 }
 
 Fragment fragment_of(FragmentKind kind, DType ab)

@@ -2,7 +2,8 @@
 // The operands of mma: tiles of c (16, 8), a (16, k) and b (k, 8) whose elements the 32 lanes of a
 // warp hold in a fixed order, which is a task mapping (PTX ISA, "Matrix Fragments for mma"). A
 // lane's elements fill its 32-bit registers; k is what 32 bytes hold, so 16 for f16 and bf16, 32
-// for i8, 8 for f32, whose 13 lowest bits mma takes for 0 (tf32).
+// for i8 and u8, 8 for f32, whose 13 lowest bits mma takes for 0 (tf32). Where c is f32, bytes are
+// the bits of floats: u8 of e4m3, i8 of e5m2 (OCP 8-bit Floating Point Specification, 2023).
 //
 // In text an operand is a region of a local buffer `over` a mapping whose innermost part is the
 // fragment's. After lower_mapping it is a run of the thread's own elements, in the fragment's
@@ -33,6 +34,9 @@ bool fragment_fits(const Mapping *m, const Fragment *f);
 
 // The name of a and b's type in mma with that type of c, or NULL: there is no such mma.
 const char *fragment_mma_type(DType ab, DType c);
+
+// The value of a byte of type u8 or i8 as an operand of such an mma.
+double fragment_f8(DType ab, int64_t bits);
 
 // NULL, or what is wrong with the operands of an mma, ldmatrix or ldmatrix_rows.
 const char *fragment_wrong(Arena *a, const Node *intrin);

@@ -77,12 +77,15 @@ static bool read_tile(Run *run, Thread *lane, const RefPlace *place, const Fragm
     return true;
 }
 
-// mma leaves out the lowest bits of f32.
-static void to_tf32(Tile tile, const Fragment *f, DType ab)
+// mma leaves out the lowest bits of f32, and takes bytes for floats where it sums floats.
+static void as_operand(Tile tile, const Fragment *f, DType ab, DType sum)
 {
-    for (int64_t i = 0; i < f->shape[0] && ab == DT_F32; i++) {
+    bool f8 = dtype_is_int(ab) && dtype_is_float(sum);
+    for (int64_t i = 0; i < f->shape[0] && (ab == DT_F32 || f8); i++) {
         for (int64_t j = 0; j < f->shape[1]; j++) {
             uint32_t bits;
+            if (f8) tile[i][j].f = (float)fragment_f8(ab, tile[i][j].i);
+            if (f8) continue;
             memcpy(&bits, &tile[i][j].f, sizeof bits);
             bits &= ~UINT32_C(0x1FFF);
             memcpy(&tile[i][j].f, &bits, sizeof bits);
@@ -108,7 +111,7 @@ Outcome call_mma(Run *run, Thread *t, const Call *call)
     Outcome outcome = meet(run, t, call, 3);
     if (outcome != OUT_NEXT) return outcome;
     Thread *lane = lanes_of(t);
-    DType ab = mem_of(run, &call->place[1])->type;
+    DType ab = mem_of(run, &call->place[1])->type, sum = mem_of(run, &call->place[0])->type;
     Fragment fc = fragment_of(FRAGMENT_C, ab), fa = fragment_of(FRAGMENT_A, ab),
              fb = fragment_of(FRAGMENT_B, ab);
     Tile a, b, c;
@@ -116,15 +119,15 @@ Outcome call_mma(Run *run, Thread *t, const Call *call)
         !read_tile(run, lane, &call->place[1], &fa, a) ||
         !read_tile(run, lane, &call->place[2], &fb, b))
         return OUT_FAILED;
-    to_tf32(a, &fa, ab);
-    to_tf32(b, &fb, ab);
+    as_operand(a, &fa, ab, sum);
+    as_operand(b, &fb, ab, sum);
     for (int l = 0; l < WARP; l++) {
         for (int task = 0; task < fc.ntask; task++) {
             int64_t at[2];
             fragment_task(&fc, l, task, at);
             int i = (int)at[0], j = (int)at[1];
-            Cell sum = multiply(a, b, i, j, (int)fa.shape[1], dtype_is_float(ab), c[i][j]);
-            if (!element(run, lane, l, &call->place[0], &fc, task, true, &sum, at))
+            Cell all = multiply(a, b, i, j, (int)fa.shape[1], dtype_is_float(sum), c[i][j]);
+            if (!element(run, lane, l, &call->place[0], &fc, task, true, &all, at))
                 return OUT_FAILED;
         }
     }
