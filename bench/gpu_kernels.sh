@@ -3,7 +3,7 @@
 # Kernels on the GPU at hand against those that PyTorch calls.
 #   bench/gpu_kernels.sh build                     builds build/gpu-kernels/gpu_kernels.so, which needs libc alone, so
 #                                                  that it can be carried to a machine without the libraries' headers
-#   bench/gpu_kernels.sh conv|matmul [ARGUMENTS]   runs gpu/conv.py or gpu/matmul.py, building first if need be
+#   bench/gpu_kernels.sh conv|matmul [ARGUMENTS]   runs gpu_kernels/conv.py or matmul.py, building first if need be
 set -uo pipefail
 cd "$(dirname "$0")/.."
 dir=${HEALD_GPU_BUILD:-build/gpu-kernels}
@@ -15,7 +15,7 @@ build()
         -DCMAKE_POSITION_INDEPENDENT_CODE=ON >/dev/null &&
         cmake --build "$dir/rooms" -j "${JOBS:-4}" --target heald_ops heald_codegen >/dev/null &&
         ${CC:-cc} -O2 -fPIC -shared -fvisibility=hidden -std=c11 -D_POSIX_C_SOURCE=200809L \
-            -D_DEFAULT_SOURCE -Isrc -Iinclude -Itests bench/gpu/kernels.c -o "$object" \
+            -D_DEFAULT_SOURCE -Isrc -Iinclude -Itests bench/gpu_kernels/kernels.c -o "$object" \
             "$dir"/rooms/libheald_{ops,codegen,passes,lang,ir,runtime,base}.a \
             -Wl,--exclude-libs,ALL -l:libxxhash.a -lm -ldl -lpthread
 }
@@ -32,8 +32,8 @@ find_nvrtc()
 
 what=${1:-}
 [ "$what" = build ] && { mkdir -p "$dir" && build; exit; }
-[ -f "bench/gpu/$what.py" ] || { sed -n '4,6s/^# *//p' "$0" >&2; exit 2; }
+[ -f "bench/gpu_kernels/$what.py" ] || { sed -n '4,6s/^# *//p' "$0" >&2; exit 2; }
 [ -f "$object" ] || { mkdir -p "$dir" && build; } || exit 2
 find_nvrtc
 export HEALD_CACHE_DIR=${HEALD_CACHE_DIR:-$dir/cache} HEALD_GPU_KERNELS=$object
-exec python3 "bench/gpu/$what.py" "${@:2}"
+exec python3 "bench/gpu_kernels/$what.py" "${@:2}"
