@@ -195,7 +195,7 @@ static bool is_open(const Graph *g)
 {
     for (int i = 0; i < g->inputs.n; i++) {
         const GraphValue *v = g->inputs.at[i];
-        if (v->rank < 0 || (!v->rank && !dtype_is_float(v->type))) return true;
+        if (v->rank < 0 || (v->rank < 2 && !dtype_is_float(v->type))) return true;
         for (int k = 0; k < v->rank; k++)
             if (v->dims[k].kind != V_INT) return true;
     }
@@ -234,7 +234,7 @@ static int count_closed(const ModelSection *s)
 // them shows then.
 static heald_status make_instance(ModelSection *s, heald_tensor *const *inputs)
 {
-    bool open = is_open(s->graph) &&
+    bool open = !s->closed && is_open(s->graph) &&
                 (s->context->target.kind == TARGET_CPU || count_closed(s) >= GPU_CLOSED_VARIANTS);
     heald_status status = open ? try_instance(s, inputs, true) : HEALD_CHECK_FAILED;
     if (status == HEALD_DIAGNOSTIC || status == HEALD_CHECK_FAILED ||

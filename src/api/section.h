@@ -13,6 +13,7 @@ typedef struct ModelSection {
     Section base; // first
     heald_context *context;
     const Graph *graph;        // as it was read, or what was left of one
+    bool closed;               // it is compiled for the shapes at hand alone
     ModelInstance *unfinished; // being made; still there if that failed
 } ModelSection;
 

@@ -177,6 +177,7 @@ void suite_case_run(heald_context *context, Arena *a, double rtol, double atol, 
         return;
     }
     model_section_init(&c.section, context, c.graph);
+    c.section.closed = true;
     run_sets(&c);
     model_section_free(&c.section);
 }

@@ -36,7 +36,10 @@ bool import_constant_node(Import *im, const OnnxNode *n)
     }
     const char *name = n->output.at[0];
     switch (a->type) {
-    case ONNX_ATTR_TENSOR: return a->t && import_constant(im, name, a->t);
+    case ONNX_ATTR_TENSOR:
+        if (a->t) return import_constant(im, name, a->t);
+        return import_fail(im,
+                           arena_printf(im->arena, "node '%s': Constant has no tensor", n->name));
     case ONNX_ATTR_FLOAT: list_constant(im, name, DT_F32, 1, true, &a->f); return true;
     case ONNX_ATTR_INT: list_constant(im, name, DT_I64, 1, true, &a->i); return true;
     case ONNX_ATTR_FLOATS:
