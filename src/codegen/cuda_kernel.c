@@ -305,12 +305,16 @@ static void emit_signature(Emit *e, bool has_checks)
 }
 
 // What comes before does not depend on memory, and so may run while the kernel before this one
-// ends. The kernel after this one may start once all blocks are here, and waits in the same way.
+// ends. The kernel after this one may start once all blocks are here, and waits in the same way;
+// but not where this one writes what it reads: a multiprocessor could keep what it has read of it.
 static void emit_wait_for_grid(Emit *e)
 {
+    const Kernel *k = e->kernel;
+    bool in_place = false;
     if (!e->cuda->stage.overlaps) return;
-    buf_puts(e->out, "    asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");\n"
-                     "    asm volatile(\"griddepcontrol.launch_dependents;\");\n");
+    for (int i = 0; i < k->params.n; i++) in_place |= has_alias(k, k->params.at[i]);
+    buf_puts(e->out, "    asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");\n");
+    if (!in_place) buf_puts(e->out, "    asm volatile(\"griddepcontrol.launch_dependents;\");\n");
 }
 
 static void note_defines(Emit *e, Node *n)
