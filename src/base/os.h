@@ -21,6 +21,9 @@ const char *file_read(Arena *a, const char *path, char **text, size_t *size);
 // Through a temporary file beside it, fsync and rename: others see the old file or the new one.
 // What is neither file nor folder (a device, a pipe) is written to directly.
 const char *file_write_atomic(Arena *a, const char *path, const void *data, size_t size);
+// Over what is there, and without waiting for the disk: for files that only count together with
+// others, which are looked at as a whole.
+const char *file_write(Arena *a, const char *path, const void *data, size_t size);
 const char *dir_make(Arena *a, const char *path);   // with parents; fine if it exists
 const char *dir_remove(Arena *a, const char *path); // whole tree; fine if it does not exist
 const char *dir_list(Arena *a, const char *path, char ***names, int *n); // sorted, without . and ..

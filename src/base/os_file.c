@@ -151,6 +151,11 @@ static void sync_folder_of(Arena *a, const char *path)
     close(fd);
 }
 
+const char *file_write(Arena *a, const char *path, const void *data, size_t size)
+{
+    return complaint(a, path, write_to(path, O_CREAT | O_TRUNC, data, size, false));
+}
+
 const char *file_write_atomic(Arena *a, const char *path, const void *data, size_t size)
 {
     static atomic_uint counter; // makes names differ between the threads of one process

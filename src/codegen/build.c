@@ -164,7 +164,7 @@ typedef struct Compile {
 const char *build_log(Arena *a, const char *dir, const char *log, const char *why,
                       CacheFailure *failure)
 {
-    const char *unkept = file_write_atomic(a, path_join(a, dir, "log.txt"), log, strlen(log));
+    const char *unkept = file_write(a, path_join(a, dir, "log.txt"), log, strlen(log));
     if (!why) return unkept;
     *failure = toolchain_blames_text(log) && !unkept ? CACHE_FAILED_FOR_GOOD : CACHE_FAILED_KEPT;
     return why;
@@ -175,7 +175,7 @@ static const char *compile_entry(void *user, Arena *a, const char *dir, CacheFai
     const Compile *c = user;
     const char *source = path_join(a, dir, "source.c");
     char *log = "";
-    const char *why = file_write_atomic(a, source, c->source, strlen(c->source));
+    const char *why = file_write(a, source, c->source, strlen(c->source));
     if (why) return why;
     why = toolchain_compile(a, c->toolchain, source, path_join(a, dir, "lib.so"), &log);
     return build_log(a, dir, log, why, failure);

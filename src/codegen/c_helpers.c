@@ -223,7 +223,8 @@ static void expand_halves(Emit *e, Buf *out, const Helper *h, DType t, int lanes
     const char *source = from_memory ? emit_plain_vector(e, emit_stored(t), lanes) : wide;
     const char *source_half =
         from_memory ? emit_plain_vector(e, emit_stored(t), lanes / 2) : narrow;
-    static const char *const names[] = {"a", "b", "c"};
+    static const char *const names[] = {"a", "b", "c", "d"};
+    ASSERT(n <= (int)COUNT(names));
     for (int i = 0; i < n; i++) {
         const char *last = strrchr(h->parameters, ' ') + 1;
         const char *name = n == 1 ? last : names[i];

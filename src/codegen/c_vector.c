@@ -2,6 +2,7 @@
 // Vector expressions, with the vector extensions of gcc and clang. A bool vector is a mask of i32
 // lanes, 0 or -1. Where a mask is a range of lanes, it stays two numbers.
 #include "codegen/emit.h"
+#include "passes/arith.h"
 
 static int lanes_of(const Node *n)
 {
@@ -342,6 +343,77 @@ static void by_helper(Emit *e, const Node *n, const char *name)
     call2(e, emit_helper(e, name, (DType)n->type, n->lanes), n->kid[0], n->kid[1]);
 }
 
+// ---- divisions by constants, which processors have no vectors for
+
+static void splat(Emit *e, int64_t v, int lanes)
+{
+    emit_vector(e, arith_widen(e->arena, node_i64(e->arena, v), lanes));
+}
+
+// For 0 <= a < 2^31 the quotient is a * factor >> shift (Granlund and Montgomery 1994, theorem 4.2),
+// and the product fits 63 bits. A dividend that may be negative is moved by `moved` divisors.
+// A power of two only shifts.
+typedef struct Quotient {
+    int64_t divisor, factor, moved; // factor 0: a power of two
+    int shift;
+} Quotient;
+
+static bool find_quotient(const Node *n, Quotient *q)
+{
+    const Node *x = n->kid[0], *c = n->kid[1];
+    int64_t lo, hi;
+    if (c->kind == N_BROADCAST) c = c->kid[0];
+    if (n->type != DT_I64 || c->kind != N_INT || c->u.i < 2 || c->u.i > INT32_MAX) return false;
+    *q = (Quotient){.divisor = c->u.i};
+    while (INT64_C(1) << q->shift < q->divisor) q->shift++;
+    if (INT64_C(1) << q->shift == q->divisor) return true;
+    if (!node_bounds(x, &lo, &hi) || lo < INT32_MIN || hi > INT32_MAX) return false;
+    q->moved = lo < 0 ? ceil_div_i64(-lo, q->divisor) : 0;
+    q->shift += 31;
+    q->factor = (INT64_C(1) << q->shift) / q->divisor + 1;
+    return hi + q->moved * q->divisor <= INT32_MAX;
+}
+
+static void by_shift(Emit *e, const Node *n, const Quotient *q)
+{
+    if (n->kind == N_DIV) buf_printf(e->out, "%s(", emit_helper(e, "shr", DT_I64, n->lanes));
+    else buf_putc(e->out, '(');
+    emit_vector(e, n->kid[0]);
+    buf_puts(e->out, n->kind == N_DIV ? ", " : " & ");
+    splat(e, n->kind == N_DIV ? q->shift : q->divisor - 1, n->lanes);
+    buf_putc(e->out, ')');
+}
+
+static void by_product(Emit *e, const Node *n, const Quotient *q)
+{
+    bool div = n->kind == N_DIV;
+    Node *x = n->kid[0], *far = node_i64(e->arena, q->moved * q->divisor);
+    const char *name = emit_helper(e, div ? "quotient" : "remainder", DT_I64, n->lanes);
+    buf_printf(e->out, "%s%s(", div && q->moved ? "(" : "", name);
+    emit_vector(e, q->moved ? arith_binary(e->arena, N_ADD, x, far) : x);
+    const int64_t rest[] = {q->factor, q->shift, q->divisor};
+    for (int i = 0; i < (div ? 2 : 3); i++) {
+        buf_puts(e->out, ", ");
+        splat(e, rest[i], n->lanes);
+    }
+    buf_putc(e->out, ')');
+    if (!div || !q->moved) return;
+    buf_puts(e->out, " - ");
+    splat(e, q->moved, n->lanes);
+    buf_putc(e->out, ')');
+}
+
+static void vector_division(Emit *e, const Node *n)
+{
+    Quotient q;
+    if (dtype_is_float((DType)n->type) && n->kind == N_DIV) vector_infix(e, n, "/");
+    else if (!find_quotient(n, &q)) by_helper(e, n, n->kind == N_DIV ? "div" : "mod");
+    else if (q.factor) by_product(e, n, &q);
+    else by_shift(e, n, &q);
+}
+
+// ---- the others
+
 // max(x, c) for a constant c that is no NaN needs no care for NaN: pick(c, x) gives x unless c is
 // beyond it. Zeros of the wrong sign are left to the general case, except +0, where adding +0 turns
 // -0 to it.
@@ -406,15 +478,12 @@ void emit_vector(Emit *e, const Node *n)
     case N_SUB:
     case N_MUL: vector_infix(e, n, node_info[n->kind].spelling); break;
     case N_DIV:
-        if (dtype_is_float((DType)n->type)) vector_infix(e, n, "/");
-        else by_helper(e, n, "div");
-        break;
+    case N_MOD: vector_division(e, n); break;
     case N_BAND:
     case N_LAND: vector_infix(e, n, "&"); break;
     case N_BOR:
     case N_LOR: vector_infix(e, n, "|"); break;
     case N_BXOR: vector_infix(e, n, "^"); break;
-    case N_MOD: by_helper(e, n, "mod"); break;
     case N_SHL: by_helper(e, n, "shl"); break;
     case N_SHR: by_helper(e, n, "shr"); break;
     case N_MIN:

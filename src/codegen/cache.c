@@ -2,7 +2,8 @@
 // The cache on disk. There is no index: an entry is a folder, its age is the time of its task.txt,
 // and every change is one rename, so processes need no locks to share it. An entry is trusted only
 // if its key and the checksums of its files agree. Work goes on in folders of tmp/, each with a file
-// that its process holds a lock on: what has none is nobody's.
+// that its process holds a lock on: what has none is nobody's. Nothing waits for the disk: what a
+// power cut leaves does not have the checksums.
 #include "codegen/codegen.h"
 
 #include "base/os.h"
@@ -271,13 +272,12 @@ static const char *kept_failure(Arena *a, const char *dir)
 
 static const char *seal(Arena *a, const char *dir, const char *key)
 {
-    const char *failed = file_write_atomic(a, path_join(a, dir, "task.txt"), key, strlen(key));
+    const char *failed = file_write(a, path_join(a, dir, "task.txt"), key, strlen(key));
     Buf sums;
     buf_init(&sums, a);
     unlink(owner_file(a, dir));
     if (!failed) failed = add_sums(a, dir, "", &sums);
-    if (!failed)
-        failed = file_write_atomic(a, path_join(a, dir, "sums.txt"), buf_text(&sums), sums.size);
+    if (!failed) failed = file_write(a, path_join(a, dir, "sums.txt"), buf_text(&sums), sums.size);
     return failed;
 }
 
@@ -326,7 +326,7 @@ static const char *make(Cache *c, Arena *a, const Work *w, const char *dir, cons
     if (message && failure == CACHE_FAILED) failed = message;
     if (message && !failed) {
         const char *text = replaced(a, message, w->dir, folder_mark);
-        failed = file_write_atomic(a, failure_file(a, w->dir), text, strlen(text));
+        failed = file_write(a, failure_file(a, w->dir), text, strlen(text));
     }
     if (!failed) failed = seal(a, w->dir, key);
     if (!failed) failed = publish(c, a, w->dir, dir, key);

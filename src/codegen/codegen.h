@@ -21,7 +21,9 @@ int64_t codegen_scratch_bytes(const Kernel *k, const int64_t *dims);
 const char *codegen_check_message(const Kernel *k, int32_t status, Loc *loc);
 
 typedef struct Toolchain {
-    const char *cc;      // full path; NULL: none found
+    const char *cc;      // full path, and words that go before the flags ("/usr/bin/ccache gcc");
+                         // NULL: none found
+    int nword;           // such words; the path may hold blanks
     const char *version; // first line of --version
     const char *flags;   // optimisation and target flags, space separated
     const char *machine; // what -march=native means here, as a hash; "" if the flags say it all

@@ -49,7 +49,7 @@ static const char *compile_entry(void *user, Arena *a, const char *dir, CacheFai
     const char *source = path_join(a, dir, "source.cu"),
                *image = path_join(a, dir, image_name(c->flags));
     char *log = "";
-    const char *why = file_write_atomic(a, source, c->text, strlen(c->text));
+    const char *why = file_write(a, source, c->text, strlen(c->text));
     if (why) return why;
     why = cuda_toolchain_compile(a, c->toolchain, c->flags, c->text, source, image, &log);
     return build_log(a, dir, log, why, failure);

@@ -168,7 +168,7 @@ static const char *compile_nvrtc(Arena *a, const CudaToolchain *t, const CudaFla
     if (!why) {
         if (flags->ptx) t->GetPTX(p, image);
         else t->GetCUBIN(p, image);
-        why = file_write_atomic(a, object_path, image, size);
+        why = file_write(a, object_path, image, size);
     }
     t->DestroyProgram(&p);
     return why;

@@ -20,17 +20,48 @@ static const char *first_line(Arena *a, const char *text)
     return arena_strndup(a, text, strcspn(text, "\n"));
 }
 
-// A candidate is a program name, perhaps with arguments behind it, which are left out.
+typedef VEC(const char *) Words;
+
+static void add_words(Arena *a, Words *list, const char *text)
+{
+    char *state = NULL, *copy = arena_strdup(a, text);
+    for (char *s = strtok_r(copy, " ", &state); s; s = strtok_r(NULL, " ", &state))
+        VEC_PUSH(a, list, s);
+}
+
+// What comes before the flags.
+static Words compiler_words(Arena *a, const Toolchain *t)
+{
+    Words list = {0};
+    const char *path_end = t->cc + strlen(t->cc);
+    for (int i = 0; i < t->nword; i++) do
+            path_end--;
+        while (*path_end != ' ');
+    VEC_PUSH(a, &list, arena_strndup(a, t->cc, (size_t)(path_end - t->cc)));
+    add_words(a, &list, path_end);
+    return list;
+}
+
+// A candidate is a program, perhaps with words behind it, as in "ccache gcc".
 static bool try_compiler(Arena *a, const char *candidate, Toolchain *out)
 {
     if (!candidate || !*candidate) return false;
-    const char *path = find_program(a, arena_strndup(a, candidate, strcspn(candidate, " ")));
-    if (!path) return false;
+    Toolchain t = {.cc = find_program(a, candidate)};
+    if (!t.cc) {
+        Words words = {0};
+        add_words(a, &words, candidate);
+        t.cc = words.n ? find_program(a, words.at[0]) : NULL;
+        if (!t.cc) return false;
+        t.nword = words.n - 1;
+        for (int i = 1; i < words.n; i++) t.cc = arena_printf(a, "%s %s", t.cc, words.at[i]);
+    }
     ProcessResult r;
-    const char *const argv[] = {path, "--version", NULL};
-    if (process_run(a, argv, VERSION_LIMIT_MS, &r) || r.exit_status != 0) return false;
-    out->cc = path;
-    out->version = first_line(a, r.output);
+    Words argv = compiler_words(a, &t);
+    VEC_PUSH(a, &argv, "--version");
+    VEC_PUSH(a, &argv, NULL);
+    if (process_run(a, argv.at, VERSION_LIMIT_MS, &r) || r.exit_status != 0) return false;
+    t.version = first_line(a, r.output);
+    *out = t;
     return true;
 }
 
@@ -118,11 +149,8 @@ static const char *main_line(Arena *a, const char *log)
 const char *toolchain_compile(Arena *a, const Toolchain *t, const char *source_path,
                               const char *object_path, char **log)
 {
-    VEC(const char *) argv = {0};
-    VEC_PUSH(a, &argv, t->cc);
-    char *state = NULL, *flags = arena_strdup(a, t->flags);
-    for (char *s = strtok_r(flags, " ", &state); s; s = strtok_r(NULL, " ", &state))
-        VEC_PUSH(a, &argv, s);
+    Words argv = compiler_words(a, t);
+    add_words(a, &argv, t->flags);
     const char *const rest[] = {"-o", object_path, source_path, "-lm", NULL};
     for (size_t i = 0; i < COUNT(rest); i++) VEC_PUSH(a, &argv, rest[i]);
 

@@ -119,6 +119,37 @@ try "check" 0 kernel check $good
 out "check counts" '^[0-9]+ passed, 0 failed$'
 try "check of one shape" 0 kernel check $good --kernel scaled --shape n=40
 try "check with dynamic dimensions" 0 kernel check $good --kernel twice_rows --dynamic m,n --shape m=5,n=70
+# Divisions by constants in SIMD lanes: as the interpreter says, for numbers of either sign, small and beyond 32 bits.
+divisors=(1 2 3 5 7 8 10 13 26 641 676 2704 65536 1000003 2147483647 4294967297)
+{
+    echo "kernel divisions(x: f32[n]) -> (q: i64[${#divisors[@]}, n], r: i64[${#divisors[@]}, n]) on cpu {"
+    echo '    launch grid(1);'
+    echo '    let lanes = device.lanes(f32);'
+    echo '    for block in n / lanes { for l in spatial(lanes)(lane) {'
+    echo '        let i = (block * lanes + l) * STEP - n * MOVED;'
+    for d in "${!divisors[@]}"; do
+        echo "        q[$d, block * lanes + l] = i / ${divisors[$d]};"
+        echo "        r[$d, block * lanes + l] = i % ${divisors[$d]};"
+    done
+    echo '    } }'
+    echo '    for j in n / lanes * lanes .. n {'
+    echo '        let i = j * STEP - n * MOVED;'
+    for d in "${!divisors[@]}"; do
+        echo "        q[$d, j] = i / ${divisors[$d]};"
+        echo "        r[$d, j] = i % ${divisors[$d]};"
+    done
+    echo '    }'
+    echo '}'
+} >"$work/divisions"
+for step in 1,0 1,1 2,1 40009,20011 2147483,0 2147484,0 1073741,1073745 123456789,55555; do
+    sed "s/STEP/${step%,*}/; s/MOVED/${step#*,}/" "$work/divisions" >"$work/divisions.hd"
+    try "divisions, step and start $step" 0 kernel check "$work/divisions.hd" --shape n=1000
+done
+try "their text" 0 kernel source "$work/divisions.hd" --shape n=1000
+out "beyond 32 bits, lane by lane" 'h_div_i64x'
+sed "s/STEP/2/; s/MOVED/1/" "$work/divisions" >"$work/divisions.hd"
+try "their text" 0 kernel source "$work/divisions.hd" --shape n=1000
+out "within, by products" 'h_quotient_i64x'
 try "a wrong result" 1 kernel check $wrong --kernel forgets_the_last --shape n=9
 out "the element is named" 'y\[8\] is .*the op .twice. means'
 try "reads outside" 1 kernel check $wrong --kernel reads_outside --shape n=9

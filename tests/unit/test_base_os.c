@@ -66,6 +66,10 @@ static void write_and_read(void **state)
     assert_null(file_read(&arena, path, &text, &size));
     assert_int_equal(size, 0);
     assert_string_equal(text, "");
+    assert_null(file_write(&arena, path, "some text", 9));
+    assert_null(file_write(&arena, path, "text", 4));
+    assert_int_equal(file_size_bytes(path), 4);
+    assert_non_null(file_write(&arena, in_top("none/file"), "text", 4));
     assert_int_equal(names_in(top), 1); // no temporary file is left
     mode_t mask = umask(0);
     umask(mask);

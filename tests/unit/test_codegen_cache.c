@@ -371,6 +371,41 @@ static void test_slow_compiler(void **state)
     assert_non_null(strstr(failed, "made no file"));
 }
 
+static void try_named(Fixture *f, const char *name, const char *cc)
+{
+    Target t;
+    Toolchain tc;
+    const char *why = NULL, *c = path_join(&f->arena, f->dir, "k.c");
+    char *log = NULL;
+    target_host(&t);
+    setenv("HEALD_CC", name, 1);
+    assert_true(toolchain_find(&f->arena, &t, &tc, &why));
+    unsetenv("HEALD_CC");
+    assert_string_equal(tc.cc, cc);
+    assert_string_equal(tc.version, "loom 7");
+    assert_null(file_write_atomic(&f->arena, c, "", 0));
+    assert_null(toolchain_compile(&f->arena, &tc, c, path_join(&f->arena, f->dir, "k.so"), &log));
+}
+
+// A program with words behind it, and one with a blank in its name.
+static void test_words(void **state)
+{
+    Fixture *f = *state;
+    static const char text[] =
+        "#!/bin/sh\n"
+        "[ \"$*\" = \"a b --version\" ] && { echo loom 7; exit; }\n"
+        "case \"$*\" in 'a b -O'*) touch \"$(dirname \"$0\")/k.so\";; *) exit 1;; esac\n";
+    const char *cc = path_join(&f->arena, f->dir, "cc"),
+               *blank = path_join(&f->arena, f->dir, "c c");
+    script(f, cc, text);
+    script(f, blank, text);
+    const char *words = arena_printf(&f->arena, "%s a b", cc);
+    try_named(f, arena_printf(&f->arena, "%s  a  b ", cc), words);
+    script(f, blank, "#!/bin/sh\nexec \"$(dirname \"$0\")/cc\" a b \"$@\"\n");
+    unlink(path_join(&f->arena, f->dir, "k.so"));
+    try_named(f, blank, blank);
+}
+
 static void test_whose_fault(void **state)
 {
     UNUSED(state);
@@ -419,7 +454,7 @@ int main(void)
         TEST(test_eviction),     TEST(test_clear),     TEST(test_failed_for_good),
         TEST(test_default_dir),  TEST(test_toolchain), TEST(test_killed_process),
         TEST(test_no_toolchain), TEST(test_processes), TEST(test_slow_compiler),
-        TEST(test_whose_fault),
+        TEST(test_whose_fault),  TEST(test_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
