@@ -4,6 +4,7 @@ read from the same file, one PyTorch call a node (batch norms are already in the
 helps PyTorch); for BERT and GPT-2 PyTorch has its own norms, activations and attention."""
 import pathlib
 
+import export
 import onnx.numpy_helper
 import onnx_models
 import torch
@@ -207,24 +208,20 @@ class Loaded:
         return net, (x,)
 
 
-def strip_all(folder, out):
-    """Folders with NAME/model.onnx become files without weights."""
-    out.mkdir(parents=True, exist_ok=True)
+def find_models(folder):
+    """NAME.onnx of each name: what is not there is made of NAME/model.onnx, or exported."""
+    folder.mkdir(parents=True, exist_ok=True)
     for name in NAMES:
-        path = folder / name / "model.onnx"
-        if path.exists() and not (out / f"{name}.onnx").exists():
-            onnx_models.strip(str(path), str(out / f"{name}.onnx"))
+        whole, path = folder / name / "model.onnx", folder / f"{name}.onnx"
+        if not path.exists():
+            print(f"# making {path}", flush=True)
+            onnx_models.strip(str(whole), str(path)) if whole.exists() else export.export(name, str(path))
+        yield name, path
 
 
 def models(r):
-    folder = pathlib.Path(r.o.models)
-    strip_all(folder, folder)
     works = []
-    for name in NAMES:
-        path = folder / f"{name}.onnx"
-        if not path.exists():
-            print(f"# {path} is not there: strip_all() below makes it of exported models")
-            continue
+    for name, path in find_models(pathlib.Path(r.o.models)):
         m = Loaded(str(path), name)
         for kind in ("f32", "f16"):
             works.append(Work(

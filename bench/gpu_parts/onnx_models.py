@@ -41,7 +41,10 @@ def tensors_of(graph):
 
 
 def strip(path, out):
-    model = onnx.load(path)
+    strip_model(onnx.load(path), out)
+
+
+def strip_model(model, out):
     for t in tensors_of(model.graph):
         x = onnx.numpy_helper.to_array(t)
         # masks and tables of numbers keep what they are

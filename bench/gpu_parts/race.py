@@ -201,7 +201,7 @@ class Race:
         row.peer_error = errors[row.peer]
         row.us, row.peer_us = self.medians([run, found[row.peer]], self.o.samples)
         c.synchronise()
-        row.host_us = self.host_cost(run)
+        row.host_us = self.host_cost(run) if self.cuda else math.nan
         again = self.error(out, want)
         if not again == row.error:
             row.why = f"the result changed from run to run: {again:.2e}"
