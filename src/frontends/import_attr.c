@@ -15,7 +15,9 @@ bool import_constant(Import *im, const char *name, const OnnxTensor *t)
     const char *why = onnx_tensor_decode(im->arena, t, im->model_dir, &type, dims, &rank, &data);
     if (why) return import_fail(im, why);
     static const char empty[16];
-    import_define(im, name, graph_constant(im->graph, name, type, rank, dims, data ? data : empty));
+    GraphValue *v = graph_constant(im->graph, name, type, rank, dims, data ? data : empty);
+    import_define(im, name, v);
+    if (onnx_carrier(t->data_type) != DT_NONE) VEC_PUSH(im->arena, &im->small, v);
     return true;
 }
 
@@ -167,6 +169,8 @@ bool import_attrs(Import *im, const OnnxNode *n, GraphNode *node, const char *co
         if (!a || (a->g && node->body)) continue; // nothing, or read where the node is made
         Value v = value_none();
         AttrFn *fn = a->type >= 0 && (size_t)a->type < COUNT(attr_fns) ? attr_fns[a->type] : NULL;
+        if (a->type == ONNX_ATTR_TENSOR && a->t && dtype_from_onnx(a->t->data_type) == DT_NONE)
+            fn = NULL;
         if (!fn || !fn(im, a, &v)) {
             note_unknown(im, n, node, name, " (of a kind that is not supported)");
             continue;

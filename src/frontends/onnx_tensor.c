@@ -9,6 +9,7 @@
 
 #include <limits.h>
 #include <stdlib.h>
+#include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -76,10 +77,13 @@ static int64_t typed_count(const OnnxTensor *t, int field)
     }
 }
 
+typedef struct Small Small;
+static const Small *small_type(int64_t onnx);
+
 static bool read_shape(Decoder *d, int64_t *dims, int *rank)
 {
     const OnnxTensor *t = d->tensor;
-    d->dtype = dtype_from_onnx(t->data_type);
+    d->dtype = small_type(t->data_type) ? DT_U8 : dtype_from_onnx(t->data_type);
     if (d->dtype == DT_NONE)
         return fail(d, "element type %d (%s) is not supported", (int)t->data_type,
                     onnx_type_name(t->data_type));
@@ -278,6 +282,67 @@ static bool decode(Decoder *d, const char *model_dir, const void **data)
     return from_typed(d, field, data);
 }
 
+// ---- types that Heald does not compute in: elements become those of a type with all their values
+
+struct Small {
+    int onnx, bits;
+    DType as;
+    int nman, bias;     // of a float
+    bool infinite;      // the highest exponent is infinity and NaN, as IEEE has it
+    unsigned nan, mask; // the elements that are NaN: element & mask == nan; mask 0: none is
+};
+
+static const Small small_types[] = {
+    // onnx bits as    nman bias infinite nan  mask
+    {17, 8, DT_F16, 3, 7, false, 0x7f, 0x7f},  // FLOAT8E4M3FN
+    {18, 8, DT_F16, 3, 8, false, 0x80, 0xff},  // FLOAT8E4M3FNUZ
+    {19, 8, DT_F16, 2, 15, true, 0, 0},        // FLOAT8E5M2
+    {20, 8, DT_F16, 2, 16, false, 0x80, 0xff}, // FLOAT8E5M2FNUZ
+    {21, 4, DT_U8, 0, 0, false, 0, 0},         // UINT4
+    {22, 4, DT_I8, 0, 0, false, 0, 0},         // INT4
+    {23, 4, DT_F16, 1, 1, false, 0, 0},        // FLOAT4E2M1
+};
+
+static const Small *small_type(int64_t onnx)
+{
+    for (size_t i = 0; i < COUNT(small_types); i++)
+        if (small_types[i].onnx == onnx) return &small_types[i];
+    return NULL;
+}
+
+DType onnx_carrier(int64_t data_type)
+{
+    const Small *k = small_type(data_type);
+    return k ? k->as : DT_NONE;
+}
+
+static double small_float(const Small *k, unsigned v)
+{
+    unsigned sign = 1u << (k->bits - 1);
+    int exponent = (int)((v & (sign - 1)) >> k->nman);
+    unsigned mantissa = v & ((1u << k->nman) - 1);
+    if (k->mask && (v & k->mask) == k->nan) return NAN;
+    double magnitude = exponent
+                           ? ldexp((double)(mantissa | 1u << k->nman), exponent - k->bias - k->nman)
+                           : ldexp((double)mantissa, 1 - k->bias - k->nman);
+    if (k->infinite && exponent == (1 << (k->bits - 1 - k->nman)) - 1)
+        magnitude = mantissa ? NAN : INFINITY;
+    return v & sign ? -magnitude : magnitude;
+}
+
+// Two elements of 4 bits share a byte, the lower half first.
+static const void *widened(Decoder *d, const Small *k, const uint8_t *from, int64_t n)
+{
+    size_t width = dtype_size(k->as);
+    char *to = arena_alloc(d->arena, (size_t)n * width);
+    for (int64_t i = 0; i < n; i++) {
+        unsigned v = k->bits == 8 ? from[i] : (unsigned)from[i / 2] >> (i % 2 * 4) & 15;
+        if (k->as == DT_F16) dtype_store_f64(k->as, to + (size_t)i * width, small_float(k, v));
+        else dtype_store_i64(k->as, to + i, k->as == DT_I8 ? (int)(v ^ 8) - 8 : (int)v);
+    }
+    return to;
+}
+
 const char *onnx_tensor_decode(Arena *a, const OnnxTensor *t, const char *model_dir, DType *dtype,
                                int64_t *dims, int *rank, const void **data)
 {
@@ -285,9 +350,13 @@ const char *onnx_tensor_decode(Arena *a, const OnnxTensor *t, const char *model_
     const void *elements = NULL;
     *dtype = DT_NONE;
     *data = NULL;
-    if (!read_shape(&d, dims, rank) || !decode(&d, model_dir, &elements)) return d.error;
-    *dtype = d.dtype;
-    *data = elements;
+    if (!read_shape(&d, dims, rank)) return d.error;
+    const Small *small = small_type(t->data_type);
+    int64_t nelem = d.nelem;
+    if (small) d.nelem = (int64_t)(d.size = (size_t)((nelem * small->bits + 7) / 8));
+    if (!decode(&d, model_dir, &elements)) return d.error;
+    *dtype = small ? small->as : d.dtype;
+    *data = small ? widened(&d, small, elements, nelem) : elements;
     return NULL;
 }
 

@@ -120,10 +120,25 @@ static bool may_drop(Sym name, const Value *v)
     return false;
 }
 
+// Whether an attribute is a type, which ONNX numbers.
+static bool names_type(const Node *decl, Sym name)
+{
+    Node *attrs = KID((Node *)decl, OP, attrs);
+    for (int i = 0; i < NREST(attrs); i++) {
+        const Node *type = REST(attrs)[i]->kid[KID_PARAM_type];
+        const Node *x = type ? type->kid[KID_TYPE_dtype] : NULL;
+        if (REST(attrs)[i]->u.sym == name)
+            return x && x->kind == N_NAME && !strcmp(x->u.sym, "dtype");
+    }
+    return false;
+}
+
 bool graph_knows_attr(const Graph *g, const Node *decl, const char *name, const Value *v)
 {
     Sym sym = intern(g->library->names, name);
-    return declares(decl, sym) || may_drop(sym, v);
+    if (!declares(decl, sym)) return may_drop(sym, v);
+    return !names_type(decl, sym) || v->kind != V_INT || v->u.i == 0 ||
+           dtype_from_onnx(v->u.i) != DT_NONE;
 }
 
 // Split before opset 18 says into how many parts only by its number of outputs.
@@ -163,6 +178,7 @@ bool attrs_complete(Arena *a, const Library *l, const Node *decl, const GraphNod
         Sym name = attrs->entry[i].key;
         Value *v = attrs->entry[i].value;
         if (v->kind == V_NONE) continue;
+        if (v->kind == V_INT && v->u.i == 0 && names_type(decl, name)) continue; // UNDEFINED
         if (declares(decl, name)) {
             map_put(a, &kept, name, v);
         } else if (!may_drop(name, v)) {

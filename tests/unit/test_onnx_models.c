@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small ONNX models, as text, through the public interface: what only a run tells, functions, and what
-// is wrong with models. tests/unit/data/onnx_models.txt has one case a row; each is run on C and by
-// the interpreter, with the data in order, so that plans are used again.
+// Small ONNX models, as text, through the public interface: what only a run tells, functions, and
+// what is wrong with models. Each case of tests/unit/data/onnx_models.txt is run as C and by the
+// interpreter, with its data in order, so that plans are used again.
 #include "unit/onnx_text.h"
 
 #include "api/model.h"

@@ -3,7 +3,10 @@
 // external data that tries to leave the model's folder.
 #include "frontends/onnx_model.h"
 
+#include "base/util.h"
 #include "onnx_bytes.h"
+
+#include <math.h>
 
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -123,6 +126,49 @@ static void floats_come_raw_packed_and_one_by_one(void **state)
     Decoded d = decode(&wide);
     if (d.error) fail_msg("%s", d.error);
     assert_true(*(const double *)d.data == 1.5);
+}
+
+static void small_types_are_carried_by_others(void **state)
+{
+    (void)state;
+    static const struct {
+        int type;
+        DType dtype;
+        uint8_t raw[4];
+        int nraw;
+        double values[4]; // NAN: any
+    } rows[] = {
+        {17, DT_F16, {0x7e, 0x01, 0xb8, 0x7f}, 4, {448, 0x1p-9, -1, NAN}},
+        {18, DT_F16, {0x7f, 0x01, 0xc0, 0x80}, 4, {240, 0x1p-10, -1, NAN}},
+        {19, DT_F16, {0x7b, 0x01, 0xfc, 0x7f}, 4, {57344, 0x1p-16, -INFINITY, NAN}},
+        {20, DT_F16, {0x7f, 0x01, 0xc0, 0x80}, 4, {57344, 0x1p-17, -1, NAN}},
+        {21, DT_U8, {0x1f, 0x08, 0, 0}, 2, {15, 1, 8, 0}},
+        {22, DT_I8, {0xf7, 0x08}, 2, {7, -1, -8, 0}},
+        {23, DT_F16, {0x17, 0xf2}, 2, {6, 0.5, 1, -6}},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        for (int typed = 0; typed < 2; typed++) {
+            Bytes b = vector(rows[i].type, 4);
+            for (int k = 0; k < rows[i].nraw && typed; k++)
+                put_int(&b, ONNX_Tensor_int32_data, rows[i].raw[k]);
+            if (!typed) put_data(&b, ONNX_Tensor_raw_data, rows[i].raw, (size_t)rows[i].nraw);
+            Decoded d = decode(&b);
+            if (d.error) fail_msg("%s", d.error);
+            assert_int_equal(d.dtype, rows[i].dtype);
+            assert_int_equal(d.dtype, onnx_carrier(rows[i].type));
+            for (int k = 0; k < 4; k++) {
+                const char *at = (const char *)d.data + (size_t)k * dtype_size(d.dtype);
+                double got = dtype_load_f64(d.dtype, at), want = rows[i].values[k];
+                if (!(got == want || (isnan(got) && isnan(want))))
+                    fail_msg("type %d: element %d is %g", rows[i].type, k, got);
+            }
+        }
+    }
+    Bytes odd = vector(22, 3), few = vector(22, 5);
+    put_data(&odd, ONNX_Tensor_raw_data, "\x21\x03", 2);
+    put_data(&few, ONNX_Tensor_raw_data, "\x21\x03", 2);
+    assert_null(decode(&odd).error);
+    assert_non_null(decode(&few).error);
 }
 
 static void aligned_raw_data_is_not_copied(void **state)
@@ -342,9 +388,10 @@ static void external_data_stays_in_the_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest elements[] = {
-        TEST(typed_fields_hold_narrow_types), TEST(floats_come_raw_packed_and_one_by_one),
-        TEST(aligned_raw_data_is_not_copied), TEST(bools_become_zero_and_one),
-        TEST(empty_and_scalar_tensors),       TEST(wrong_tensors_are_refused),
+        TEST(typed_fields_hold_narrow_types),    TEST(floats_come_raw_packed_and_one_by_one),
+        TEST(aligned_raw_data_is_not_copied),    TEST(bools_become_zero_and_one),
+        TEST(small_types_are_carried_by_others), TEST(empty_and_scalar_tensors),
+        TEST(wrong_tensors_are_refused),
     };
     const struct CMUnitTest external_data[] = {
         cmocka_unit_test(external_data_is_read_from_the_folder),
