@@ -153,7 +153,7 @@ static void emit_stage(Emit *e)
     for (int axis = 0; axis < KERNEL_MAX_GRID; axis++) emit_block_var(e, axis);
     emit_thread_var(e);
     e->indent = 2;
-    for (uint32_t i = 0; i < s->body->nkid; i++) emit_statement(e, s->body->kid[i]);
+    emit_statements(e, s->body->kid, s->body->nkid);
     emit_line(e, k->loc);
     buf_puts(e->out, "    }\n");
     emit_line(e, k->loc);

@@ -45,12 +45,22 @@ void emit_start(Emit *e, const Node *n)
     buf_printf(e->out, "%*s", 4 * e->indent, "");
 }
 
+void emit_statements(Emit *e, Node *const *s, uint32_t n)
+{
+    for (uint32_t i = 0, done; i < n; i += done) {
+        done = e->dialect->together ? e->dialect->together(e, s + i, n - i) : 0;
+        if (done) continue;
+        emit_statement(e, s[i]);
+        done = 1;
+    }
+}
+
 void emit_block(Emit *e, const Node *n)
 {
     buf_puts(e->out, "{\n");
     e->indent++;
     if (n->kind == N_SEQ) {
-        for (uint32_t i = 0; i < n->nkid; i++) emit_statement(e, n->kid[i]);
+        emit_statements(e, n->kid, n->nkid);
     } else {
         emit_statement(e, n);
     }
@@ -82,7 +92,7 @@ static void emit_set(Emit *e, const Node *n)
 }
 
 // As memory holds it. What rounds an f32 to the type has nothing to add to that.
-static void encoded(Emit *e, DType t, const Node *value)
+void emit_encoded(Emit *e, DType t, const Node *value)
 {
     if (emit_is_half(t)) {
         bool rounds = value->kind == N_CAST && value->type == t && value->lanes == 1 &&
@@ -114,7 +124,7 @@ static void emit_alloc(Emit *e, Node *n)
                e->dialect->narrow_indices ? "int" : "int64_t", size);
     emit_buffer_name(e, b);
     buf_puts(e->out, "[i] = ");
-    encoded(e, b->type, KID(n, ALLOC, init));
+    emit_encoded(e, b->type, KID(n, ALLOC, init));
     buf_puts(e->out, ";\n");
 }
 
@@ -128,7 +138,7 @@ static void emit_store(Emit *e, Node *n)
         buf_putc(e->out, '[');
         emit_scalar(e, REST(n)[0]);
         buf_puts(e->out, "] = ");
-        encoded(e, n->u.buf->type, KID(n, STORE, value));
+        emit_encoded(e, n->u.buf->type, KID(n, STORE, value));
     }
     buf_puts(e->out, ";\n");
 }

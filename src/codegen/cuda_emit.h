@@ -31,6 +31,11 @@ static inline int cuda_arch(const Emit *e)
 }
 
 int64_t cuda_vector_align(DType t, int lanes);
+// Whether the address of element `base` is a multiple of the alignment of a vector of L elements.
+bool cuda_is_aligned(const Buffer *b, const Node *base, int lanes);
+// Writes the first of n statements as one access where they load, or store, side by side; returns
+// how many, 0: none.
+uint32_t cuda_together(Emit *e, Node *const *s, uint32_t n);
 bool cuda_statement(Emit *e, const Node *n);
 void cuda_vector(Emit *e, const Node *n);
 void cuda_vector_store(Emit *e, const Node *n);

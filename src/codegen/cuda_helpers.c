@@ -149,5 +149,6 @@ const Dialect dialect_cuda = {
     .vector_store = cuda_vector_store,
     .intrinsic = cuda_intrinsic,
     .statement = cuda_statement,
+    .together = cuda_together,
     .warp_mask = cuda_warp_mask,
 };

@@ -341,7 +341,7 @@ static void emit_stage(Emit *e, bool has_checks)
     emit_mbarriers(e);
     emit_wait_for_grid(e);
     e->indent = 1;
-    for (uint32_t i = 0; i < s->body->nkid; i++) emit_statement(e, s->body->kid[i]);
+    emit_statements(e, s->body->kid, s->body->nkid);
     emit_line(e, e->kernel->loc);
     buf_puts(e->out, "}\n");
 }

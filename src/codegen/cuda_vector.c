@@ -121,8 +121,7 @@ static void operation(Emit *e, const Node *n)
 
 // ---- memory
 
-// Whether the address of element `base` is a multiple of the alignment of a vector of L elements.
-static bool is_aligned(const Buffer *b, const Node *base, int lanes)
+bool cuda_is_aligned(const Buffer *b, const Node *base, int lanes)
 {
     int64_t align = cuda_vector_align(emit_stored(b->type), lanes);
     int64_t of_buffer = b->align_bytes;
@@ -157,9 +156,9 @@ static void vector_load(Emit *e, Node *n)
     Node *index = REST(n)[0];
     DType t = (DType)n->type;
     bool together = is_contiguous(index);
-    const char *how = !together                                       ? "gather"
-                      : is_aligned(n->u.buf, index->kid[0], n->lanes) ? "geta"
-                                                                      : "get";
+    const char *how = !together                                            ? "gather"
+                      : cuda_is_aligned(n->u.buf, index->kid[0], n->lanes) ? "geta"
+                                                                           : "get";
     if (converts(t)) buf_printf(e->out, "%s(", emit_helper(e, "load", t, n->lanes));
     buf_printf(e->out, "%s(", emit_helper(e, how, t, n->lanes));
     if (together) {
@@ -230,7 +229,9 @@ void cuda_vector_store(Emit *e, const Node *statement)
         return;
     }
     bool together = is_contiguous(index);
-    const char *how = !together ? "scatter" : is_aligned(b, index->kid[0], lanes) ? "puta" : "put";
+    const char *how = !together                                  ? "scatter"
+                      : cuda_is_aligned(b, index->kid[0], lanes) ? "puta"
+                                                                 : "put";
     buf_printf(e->out, "%s(", emit_helper(e, how, b->type, lanes));
     if (together) {
         address(e, b, index->kid[0]);

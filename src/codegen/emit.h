@@ -31,8 +31,9 @@ typedef struct Dialect {
     void (*vector)(Emit *e, const Node *n);
     void (*vector_store)(Emit *e, const Node *n);
     void (*intrinsic)(Emit *e, const Node *n);
-    bool (*statement)(Emit *e, const Node *n); // false: as in C
-    void (*warp_mask)(Emit *e);                // a bit for each thread of one's own warp
+    bool (*statement)(Emit *e, const Node *n);                 // false: as in C
+    uint32_t (*together)(Emit *e, Node *const *s, uint32_t n); // statements written; NULL: none
+    void (*warp_mask)(Emit *e); // a bit for each thread of one's own warp
 } Dialect;
 extern const Dialect dialect_c, dialect_cuda;
 
@@ -61,9 +62,11 @@ struct Emit {
 
 // ---- statements (c_statement.c)
 void emit_statement(Emit *e, const Node *n);
-void emit_block(Emit *e, const Node *n); // in braces, on the line that has begun
-void emit_start(Emit *e, const Node *n); // a new line
-void emit_line(Emit *e, Loc loc);        // what follows, a new line, is of this place
+void emit_statements(Emit *e, Node *const *s, uint32_t n);
+void emit_block(Emit *e, const Node *n);                // in braces, on the line that has begun
+void emit_start(Emit *e, const Node *n);                // a new line
+void emit_encoded(Emit *e, DType t, const Node *value); // as memory holds it
+void emit_line(Emit *e, Loc loc); // what follows, a new line, is of this place
 // "WORD (COND) { ... }" without the end of the line.
 void emit_conditional(Emit *e, const Node *n, const char *word, const Node *cond, const Node *body);
 void emit_buffer_name(Emit *e, const Buffer *b);
