@@ -305,16 +305,12 @@ static void emit_signature(Emit *e, bool has_checks)
 }
 
 // What comes before does not depend on memory, and so may run while the kernel before this one
-// ends. The kernel after this one may start once all blocks are here, and waits in the same way;
-// but not where this one writes what it reads: a multiprocessor could keep what it has read of it.
+// ends. That the next one may start is said by the end of each block: said earlier, its blocks
+// would take places that branches beside it could use (measured: 148 us for 116 us).
 static void emit_wait_for_grid(Emit *e)
 {
-    const Kernel *k = e->kernel;
-    bool in_place = false;
-    if (!e->cuda->stage.overlaps) return;
-    for (int i = 0; i < k->params.n; i++) in_place |= has_alias(k, k->params.at[i]);
-    buf_puts(e->out, "    asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");\n");
-    if (!in_place) buf_puts(e->out, "    asm volatile(\"griddepcontrol.launch_dependents;\");\n");
+    if (e->cuda->stage.overlaps)
+        buf_puts(e->out, "    asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");\n");
 }
 
 static void note_defines(Emit *e, Node *n)

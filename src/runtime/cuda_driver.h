@@ -119,7 +119,6 @@ typedef struct CudaRecord {
     int node;           // the next one
     const int *after;   // of the next node: what it waits for; nafter < 0: the node before it
     int nafter;
-    bool alone; // it waits for one, and no other does
 } CudaRecord;
 
 typedef struct Cuda {
@@ -182,7 +181,7 @@ heald_status cuda_record_kernel(Cuda *c, const RuntimeKernel *k, const RuntimeSt
 heald_status cuda_record_copy(Cuda *c, void *to, const void *from, int64_t bytes, Error *e);
 
 heald_status cuda_graph_begin(Device *d, DeviceGraph **g, Error *e);
-void cuda_graph_after(Device *d, const int *node, int n, bool alone);
+void cuda_graph_after(Device *d, const int *node, int n);
 heald_status cuda_graph_change(Device *d, DeviceGraph *g, int node, Error *e);
 heald_status cuda_graph_end(Device *d, DeviceGraph *g, int *nnode, Error *e);
 heald_status cuda_graph_run(Device *d, DeviceGraph *g, Error *e);

@@ -37,8 +37,8 @@ static bool room_for_node(DeviceGraph *g)
     return true;
 }
 
-// What the next node waits for, in g->after. *alone: a kernel that it alone waits for.
-static size_t find_after(Cuda *c, bool *alone)
+// What the next node waits for, in g->after. *kernel: one kernel alone.
+static size_t find_after(Cuda *c, bool *kernel)
 {
     CudaRecord *r = &c->record;
     const DeviceGraph *g = r->graph;
@@ -47,10 +47,9 @@ static size_t find_after(Cuda *c, bool *alone)
     if (n < 0) {
         after = &last;
         n = g->n > 0;
-        r->alone = n == 1;
     }
     for (int i = 0; i < n; i++) g->after[i] = g->node[after[i]].node;
-    *alone = r->alone && g->node[after[0]].kernel;
+    *kernel = n == 1 && g->node[after[0]].kernel;
     r->nafter = -1;
     return (size_t)n;
 }
@@ -91,11 +90,11 @@ heald_status cuda_record_kernel(Cuda *c, const RuntimeKernel *k, const RuntimeSt
     const CudaDriver *v = &c->driver;
     DeviceGraph *g = c->record.graph;
     CudaNode *node = NULL;
-    bool alone;
+    bool kernel;
     if (g->exec) return change_kernel(c, k, st, n, e);
     if (!room_for_node(g)) return error_no_memory(e, g->n, "recorded launches");
-    size_t nafter = find_after(c, &alone);
-    CudaResult r = st->overlaps && c->overlap && alone && v->graph_add_edge
+    size_t nafter = find_after(c, &kernel);
+    CudaResult r = st->overlaps && c->overlap && kernel && v->graph_add_edge
                        ? add_overlapping(c, g->after[0], n, &node)
                        : v->graph_add_kernel(&node, g->graph, g->after, nafter, n);
     CudaAttributeValue yes = {.number = 1};
@@ -111,7 +110,7 @@ heald_status cuda_record_copy(Cuda *c, void *to, const void *from, int64_t bytes
 {
     DeviceGraph *g = c->record.graph;
     CudaNode *node = NULL;
-    bool alone;
+    bool kernel;
     CudaCopyNode n = {.from = {.memory_type = CUDA_MEMORY_DEVICE,
                                .device = (CudaPointer)(uintptr_t)from,
                                .pitch = (size_t)bytes,
@@ -130,7 +129,7 @@ heald_status cuda_record_copy(Cuda *c, void *to, const void *from, int64_t bytes
                            "a recorded copy");
     }
     if (!room_for_node(g)) return error_no_memory(e, g->n, "recorded copies");
-    size_t nafter = find_after(c, &alone);
+    size_t nafter = find_after(c, &kernel);
     heald_status s =
         cuda_result(c, c->driver.graph_add_copy(&node, g->graph, g->after, nafter, &n, c->context),
                     e, "recording a copy");
@@ -141,9 +140,9 @@ heald_status cuda_record_mark(Cuda *c, CudaEvent *event, Error *e)
 {
     DeviceGraph *g = c->record.graph;
     CudaNode *node = NULL;
-    bool alone;
+    bool kernel;
     if (!room_for_node(g)) return error_no_memory(e, g->n, "recorded marks");
-    size_t nafter = find_after(c, &alone);
+    size_t nafter = find_after(c, &kernel);
     heald_status s =
         cuda_result(c, c->driver.graph_add_event(&node, g->graph, g->after, nafter, event), e,
                     "recording an event");
@@ -168,10 +167,9 @@ heald_status cuda_graph_begin(Device *d, DeviceGraph **out, Error *e)
     return HEALD_OK;
 }
 
-void cuda_graph_after(Device *d, const int *node, int n, bool alone)
+void cuda_graph_after(Device *d, const int *node, int n)
 {
     CudaRecord *r = &((Cuda *)d)->record;
-    r->alone = alone;
     r->after = node;
     r->nafter = n;
 }

@@ -67,10 +67,9 @@ typedef struct DeviceOps {
     heald_status (*set_stream)(Device *d, void *stream, Error *e);
     // Launches and copies on the device between graph_begin and graph_end do not run: they become
     // nodes of a graph, numbered from 0; pointers and dims are part of them. A node waits for those
-    // that graph_after named for it, or else for the node before it. alone: for one node, and no
-    // other waits for that.
+    // that graph_after named for it, or else for the node before it.
     heald_status (*graph_begin)(Device *d, DeviceGraph **out, Error *e);
-    void (*graph_after)(Device *d, const int *node, int n, bool alone); // node: borrowed until then
+    void (*graph_after)(Device *d, const int *node, int n); // `node` is borrowed until it is there
     // Those between graph_change and graph_end take the places of nodes from `node` on, which had
     // the same kernels and grids but other pointers.
     heald_status (*graph_change)(Device *d, DeviceGraph *g, int node, Error *e);

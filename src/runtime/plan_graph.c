@@ -39,10 +39,8 @@ typedef struct Dependence {
     int *range_at;    // (n + 1)
     Range *range;     // all
     uint64_t *before; // (n, words): a bit for each step that comes before, at some remove
-    uint64_t *after;  // (n, words): a bit for each step that is waited for
-    int *nafter;      // (n): how many those are
-    int *nwaiting;    // (n): how many steps wait for one
-    int *node;        // (n): last nodes of those that the step at hand waits for
+    int *after;       // (n): steps that one waits for
+    int *node;        // (n): their last nodes
 } Dependence;
 
 static Range range_of(const PlanInstance *in, int value, bool written)
@@ -95,28 +93,19 @@ static bool conflict(const Dependence *d, int a, int b)
     return false;
 }
 
-static bool bit(const Dependence *d, const uint64_t *rows, int row, int i)
-{
-    return rows[(size_t)row * (size_t)d->words + (size_t)i / 64] >> i % 64 & 1;
-}
-
-static void set_bit(const Dependence *d, uint64_t *rows, int row, int i)
-{
-    rows[(size_t)row * (size_t)d->words + (size_t)i / 64] |= (uint64_t)1 << i % 64;
-}
-
 // The steps that step i waits for, without those that they wait for.
-static void find_after(Dependence *d, int i)
+static int find_after(Dependence *d, int i)
 {
+    uint64_t *mine = d->before + (size_t)i * (size_t)d->words;
+    int n = 0;
     for (int k = i - 1; k >= 0; k--) {
-        if (bit(d, d->before, i, k) || !conflict(d, k, i)) continue;
-        for (int w = 0; w < d->words; w++)
-            d->before[i * d->words + w] |= d->before[k * d->words + w];
-        set_bit(d, d->before, i, k);
-        set_bit(d, d->after, i, k);
-        d->nafter[i]++;
-        d->nwaiting[k]++;
+        const uint64_t *theirs = d->before + (size_t)k * (size_t)d->words;
+        if (mine[k / 64] >> k % 64 & 1 || !conflict(d, k, i)) continue;
+        d->after[n++] = k;
+        for (int w = 0; w < d->words; w++) mine[w] |= theirs[w];
+        mine[k / 64] |= (uint64_t)1 << k % 64;
     }
+    return n;
 }
 
 static heald_status dependence_create(const PlanInstance *in, const Segment *seg, Dependence *d,
@@ -126,37 +115,30 @@ static heald_status dependence_create(const PlanInstance *in, const Segment *seg
     int n = seg->last - seg->first + 1, nrange = 0;
     for (int i = 0; i < n; i++) nrange += r->plan->steps.at[r->order[seg->first + i]].nvalue + 1;
     *d = (Dependence){.n = n, .words = (n + 63) / 64};
-    size_t words = (size_t)n * (size_t)d->words;
-    size_t bytes = 2 * words * sizeof *d->before + (size_t)nrange * sizeof *d->range +
-                   (4 * (size_t)n + 1) * sizeof(int);
+    size_t bits = (size_t)n * (size_t)d->words * sizeof *d->before;
+    size_t bytes = bits + (size_t)nrange * sizeof *d->range + (3 * (size_t)n + 1) * sizeof(int);
     d->before = memory_alloc_zeroed(bytes);
     if (!d->before) return error_no_memory(e, (int64_t)bytes, "the order of a graph");
-    d->after = d->before + words;
-    d->range = (Range *)(d->after + words);
+    d->range = (Range *)(d->before + (size_t)n * (size_t)d->words);
     d->range_at = (int *)(d->range + nrange);
-    d->nafter = d->range_at + n + 1;
-    d->nwaiting = d->nafter + n;
-    d->node = d->nwaiting + n;
+    d->after = d->range_at + n + 1;
+    d->node = d->after + n;
     find_ranges(in, seg, d);
-    for (int i = 0; i < n; i++) find_after(d, i);
     return HEALD_OK;
 }
 
 // ---- recording
 
-// The last nodes of what step i waits for. *alone: of one step that nobody else waits for.
-static int find_nodes(const PlanInstance *in, const Segment *seg, Dependence *d, int i, bool *alone)
+// The last nodes of what step i waits for.
+static int find_nodes(const PlanInstance *in, const Segment *seg, Dependence *d, int i)
 {
     const PlanGraph *g = in->graph;
-    int n = 0, last = -1;
-    for (int k = 0; k < i && n < d->nafter[i]; k++) {
-        if (!bit(d, d->after, i, k)) continue;
-        int step = in->runner->order[seg->first + k];
-        d->node[n++] = g->node_at[step] + g->node_count[step] - 1;
-        last = k;
+    int n = find_after(d, i), nnode = 0;
+    for (int k = 0; k < n; k++) {
+        int step = in->runner->order[seg->first + d->after[k]];
+        d->node[nnode++] = g->node_at[step] + g->node_count[step] - 1;
     }
-    *alone = n == 1 && d->nwaiting[last] == 1;
-    return n;
+    return nnode;
 }
 
 // Steps that do nothing are left out from the start.
@@ -173,9 +155,8 @@ static heald_status record_steps(const PlanInstance *in, const Segment *seg, Dep
         g->node_at[step] = node;
         g->node_count[step] = count_nodes(in, step);
         if (!g->node_count[step]) continue;
-        bool alone;
-        int n = find_nodes(in, seg, d, i, &alone);
-        device->ops->graph_after(device, d->node, n, alone);
+        int n = find_nodes(in, seg, d, i);
+        device->ops->graph_after(device, d->node, n);
         heald_status s = plan_run_step(in, step, e);
         if (s) return error_prefix(e, s, "step %d (%s)", step, st->name);
         node += g->node_count[step];
