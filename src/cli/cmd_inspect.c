@@ -84,13 +84,8 @@ static int write_picture(Cli *c, const ModelJob *j, const CompiledModel *m, cons
     return why ? cli_error(c, "%s", why) : EXIT_DONE;
 }
 
-static int inspect(Cli *c, ModelJob *j)
+static void print_model(Cli *c, ModelJob *j, const CompiledModel *m)
 {
-    if (heald_model_prepare(j->model, j->input)) return cli_context_error(c);
-    progress_clear(c);
-    const CompiledModel *m = model_current(j->model)->compiled;
-    const char *svg = cli_text(c, OPT_SVG);
-    if (svg) return write_picture(c, j, m, svg);
     int64_t kept = 0, moved = 0;
     for (int i = 0; i < m->groups.n; i++) {
         const Group *p = m->groups.at[i];
@@ -102,6 +97,38 @@ static int inspect(Cli *c, ModelJob *j)
     printf("%s; %d nodes in %d groups, %d kernels; memory moved %s, kept from it %s\n",
            model_precision_text(j), m->graph->nodes.n, m->groups.n, m->kernels.n,
            size_text(&c->arena, moved), size_text(&c->arena, kept));
+}
+
+// What follows the sections that were reached in a run, each as it was for its last inputs.
+static void print_steps(Cli *c, ModelJob *j, const ModelInstance *in)
+{
+    for (int i = 0; i < in->nsection; i++) {
+        const SectionStep *st = &in->base.step[i];
+        if (!st->section) {
+            printf("\nthen '%s' gets the extents that the run told\n", st->name);
+            continue;
+        }
+        printf("\nthen %s, from '%s' on:\n", section_step_name(st->kind), st->name);
+        const ModelInstance *next = model_section_current(&in->section[i]);
+        if (!next) printf("    not reached with these inputs\n");
+        if (!next) continue;
+        print_model(c, j, next->compiled);
+        print_steps(c, j, next);
+    }
+}
+
+static int inspect(Cli *c, ModelJob *j)
+{
+    if (heald_model_prepare(j->model, j->input)) return cli_context_error(c);
+    progress_clear(c);
+    const ModelInstance *in = model_current(j->model);
+    const char *svg = cli_text(c, OPT_SVG);
+    if (svg) return write_picture(c, j, in->compiled, svg);
+    print_model(c, j, in->compiled);
+    if (!in->nsection) return EXIT_DONE;
+    if (heald_model_run(j->model, j->input, j->output)) return cli_context_error(c);
+    progress_clear(c);
+    print_steps(c, j, model_current(j->model));
     return EXIT_DONE;
 }
 

@@ -70,6 +70,7 @@ heald_status section_run_host(Section *s, heald_tensor *const *inputs, heald_ten
                               Error *e);
 void section_free(Section *s); // its variants
 
+const char *section_step_name(SectionStepKind kind);
 // section_step.c: one step; slot: all tensors so far.
 heald_status section_step(const Section *s, const SectionStep *st, heald_tensor **slot, int depth,
                           Error *e);

@@ -385,6 +385,16 @@ static heald_status (*const run_step[SECTION_STEP_COUNT])(const Section *, const
 #undef STEP
 };
 
+const char *section_step_name(SectionStepKind kind)
+{
+    static const char *const names[SECTION_STEP_COUNT] = {
+#define STEP(ID, name) name,
+#include "runtime/section_steps.def"
+#undef STEP
+    };
+    return names[kind];
+}
+
 heald_status section_step(const Section *s, const SectionStep *st, heald_tensor **slot, int depth,
                           Error *e)
 {

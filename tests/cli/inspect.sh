@@ -21,6 +21,13 @@ TEXT
 try "two groups" 0 inspect "$work/two.hd"
 out "why the first ends" 'after it:  softmax  softmax needs many elements for one of its own'
 out "why the second begins" 'before it: mul  mul is computed with matmul \(matmul\)'
+cat >"$work/found.hd" <<'TEXT'
+heald 1;
+graph found(x: f32[4, 8]) -> (y) { y = relu(nonzero(x)); }
+TEXT
+try "several sections" 0 inspect "$work/found.hd"
+out "where the first ends" "^then 'nonzero' gets the extents that the run told"
+out "what follows" "^then call, from 'relu' on:"
 try "picture" 0 inspect "$work/chain.hd" --svg "$work/chain.svg"
 try "a picture that cannot be written" 2 inspect "$work/chain.hd" --svg "$work/no/chain.svg"
 err "its file is named" 'no/chain.svg'
