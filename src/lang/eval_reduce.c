@@ -258,24 +258,27 @@ static bool team_middle(Eval *e, void *user)
 
 // The range of the reduction's only index, which may be a pack of one: at least as many elements as
 // the team does at once. NULL name: it is done by one.
-static void team_range(Eval *e, TeamReduction *t, Value *lo, Value *hi)
+static bool team_range(Eval *e, TeamReduction *t, Value *lo, Value *hi)
 {
     const Reduction *r = &t->r;
     Node *b = NREST(r->n) == 1 ? REST(r->n)[0] : NULL, *name = b ? KID(b, BINDER, names) : NULL;
     Node *range = b ? KID(b, BINDER, range) : NULL, *from, *to;
     Value v;
-    if (!name || !team_at_hand(e) || r->r->op == N_LOR || r->r->op == N_LAND) return;
+    if (!name || !team_at_hand(e) || r->r->op == N_LOR || r->r->op == N_LAND) return true;
     if (name->kind == N_TUPLE && NREST(name) == 1) name = REST(name)[0];
     t->pack = name->kind == N_SPREAD;
     if (t->pack) name = KID(name, SPREAD, pack);
     if (range->kind == N_SPREAD) range = KID(range, SPREAD, pack);
-    if (name->kind != N_NAME || !eval_scalar(e, range, &v)) return;
+    if (name->kind != N_NAME) return true;
+    if (!eval_scalar(e, range, &v)) return false;
     if (t->pack && v.kind == V_TUPLE && v.u.tuple.n == 1) v = v.u.tuple.at[0];
-    if (v.kind == V_TUPLE || !eval_range(e, b->loc, v, &from, &to)) return;
+    if (v.kind == V_TUPLE) return true;
+    if (!eval_range(e, b->loc, v, &from, &to)) return false;
     *lo = value_expr(from);
     *hi = value_expr(to);
     bool known = lo->kind == V_INT && hi->kind == V_INT;
     if (!known || hi->u.i - lo->u.i >= team_width(e)) t->name = name->u.sym;
+    return true;
 }
 
 bool eval_reduce(Eval *e, Node *n, Value *out)
@@ -286,7 +289,7 @@ bool eval_reduce(Eval *e, Node *n, Value *out)
         if (strcmp(reducers[i].name, n->u.sym) == 0) r.r = &reducers[i];
     ASSERT(r.r);
     TeamReduction t = {.r = r};
-    team_range(e, &t, &lo, &hi);
+    if (!team_range(e, &t, &lo, &hi)) return false;
     if (t.name) {
         if (!team_loop(e, n->loc, lo, hi, team_element, team_middle, &t)) return false;
         *out = value_expr(node_var(e->arena, n->loc, t.r.acc));
