@@ -373,6 +373,18 @@ static const int64_t *numbers(Specialiser *s, const GraphNode *n, const char *na
     return out;
 }
 
+// A loop without a number of iterations whose condition cannot change.
+static bool never_ends(const GraphNode *n)
+{
+    const GraphBody *b = n->body;
+    const GraphValue *cond = b->outputs.at[0];
+    if (n->control != CONTROL_LOOP || n->input[0]) return false;
+    for (int i = 0; i < b->nodes.n && cond->producer && !strcmp(cond->producer->origin, "Identity");
+         i++)
+        cond = cond->producer->input[0];
+    return cond == b->inputs.at[1] || (cond->data && dtype_load_i64(cond->type, cond->data));
+}
+
 static bool loop_step(Cutter *c, const GraphNode *n)
 {
     Specialiser *s = c->s;
@@ -384,6 +396,10 @@ static bool loop_step(Cutter *c, const GraphNode *n)
     if (ncarried < 0 || nscan < 0 || (scan && nscan < 1) || n->ninput != b->inputs.n ||
         b->outputs.n < ncarried + !scan || n->noutput > b->outputs.n - !scan) {
         diag_error(s->diag, 0, "%s has a body of other inputs and outputs", n->origin);
+        return node_fails(n, s->diag);
+    }
+    if (never_ends(n)) {
+        diag_error(s->diag, 0, "%s would never end: its condition stays what it is", n->origin);
         return node_fails(n, s->diag);
     }
     Graph *g = section_graph(c, n->name, b->nodes);

@@ -37,11 +37,12 @@ static bool is_for(const Section *s, SectionVariant *v, heald_tensor *const *inp
     return !v->open || plan_takes(v->runner, inputs);
 }
 
-// The least recently used one makes room.
+// The least recently used one makes room, once the device is done with it.
 static void keep(Section *s, SectionVariant *v)
 {
     int at = s->nvariant;
     if (at == SECTION_MAX_VARIANTS) {
+        device_synchronise(s->device, NULL);
         at = 0;
         for (int i = 1; i < s->nvariant; i++)
             if (s->variant[i]->used < s->variant[at]->used) at = i;
@@ -71,6 +72,7 @@ heald_status section_variant(Section *s, heald_tensor *const *inputs, SectionVar
 
 void section_free(Section *s)
 {
+    if (s->nvariant) device_synchronise(s->device, NULL);
     for (int i = 0; i < s->nvariant; i++) s->drop(s, s->variant[i]);
     s->nvariant = 0;
 }
