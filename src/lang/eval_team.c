@@ -4,7 +4,7 @@
 // row is gone through element by element.
 #include "lang/eval.h"
 
-enum { WIDE = 2, WARP = 32 }; // registers of partial results; threads
+enum { WIDE = 2, WARP = 32, KEPT = 8 }; // registers of partial results; threads; of a row each
 
 static bool on_gpu(const Eval *e)
 {
@@ -101,7 +101,6 @@ static bool thread_of_warp(Eval *e, const Part *p, Value pass, Value hi, bool wh
 {
     Value lane, at, in;
     if (!lane_of(e, p->loc, &lane) || !part_element(e, p, pass, lane, &at)) return false;
-    at = eval_pin(e, "i", at);
     if (whole) return p->body(e, at, NULL, p->user);
     Node *test = node_new(e->arena, N_IF, p->loc, 3);
     Stmts *then, *saved;
@@ -134,6 +133,14 @@ static bool passes(Eval *e, const Part *p, Value n, Value hi, bool whole)
     return ok;
 }
 
+// A short row of a warp, written out: what is computed of an element stays in a register.
+static bool passes_now(Eval *e, const Part *p, int64_t count, Value hi)
+{
+    for (int64_t i = 0; i * WARP < count; i++)
+        if (!thread_of_warp(e, p, value_int(i), hi, (i + 1) * WARP <= count)) return false;
+    return true;
+}
+
 bool team_loop(Eval *e, Loc loc, Value lo, Value hi, TeamFn *body, TeamMid *middle, void *user)
 {
     Part p = {.loc = loc, .first = lo, .body = body, .user = user};
@@ -141,6 +148,8 @@ bool team_loop(Eval *e, Loc loc, Value lo, Value hi, TeamFn *body, TeamMid *midd
     p.width = team_width(e);
     if (!eval_binary(e, loc, N_SUB, hi, lo, &count)) return false;
     bool known = count.kind == V_INT, whole = known && count.u.i % p.width == 0;
+    if (on_gpu(e) && known && count.u.i <= KEPT * WARP)
+        return passes_now(e, &p, count.u.i, hi) && (!middle || middle(e, user));
     if (on_gpu(e))
         return eval_binary(e, loc, N_ADD, count, value_int(WARP - 1), &n) &&
                eval_binary(e, loc, N_DIV, n, value_int(WARP), &n) && passes(e, &p, n, hi, whole) &&
