@@ -89,7 +89,8 @@ typedef struct heald_context_options {
     const char *library_path;  // folders with .hd texts, separated by ':'; NULL: none
     // Called while kernels are compiled, perhaps from another thread. May be NULL.
     void (*progress)(void *user, int64_t done, int64_t total, const char *what);
-    // Asked before each step of a model; not 0: stop with HEALD_CANCELLED. May be NULL.
+    // Asked before each step of a model, on a GPU before many at once; not 0: stop with
+    // HEALD_CANCELLED. May be NULL.
     int (*cancel)(void *user);
     // In place of own worker threads: calls fn(arg, begin, end, worker) so that the ranges cover
     // [0, ntask) once; `worker` is below `threads`, which must be set, and differs between calls
