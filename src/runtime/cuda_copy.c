@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { STAGING_BYTES = 1 << 20, SMALL_BYTES = 1 << 18, STAGING_ALIGN = 64, HOST_PORTABLE = 1 };
+enum { STAGING_BYTES = 4 << 20, SMALL_BYTES = 1 << 20, STAGING_ALIGN = 64, HOST_PORTABLE = 1 };
 
 // Room for so much until the next wait; NULL: there is none.
 static char *find_staging(Cuda *c, int64_t bytes, Error *e)

@@ -318,7 +318,7 @@ static void test_staging(void **state)
 {
     (void)state;
     Device *d = open_device();
-    enum { BYTES = 100000 };
+    enum { BYTES = 400000 };
     static char from[BYTES], to[BYTES];
     for (int i = 0; i < 25; i++) {
         memset(from, i, sizeof from);
@@ -328,7 +328,7 @@ static void test_staging(void **state)
     }
     assert_int_equal(device_synchronise(d, &error), HEALD_OK);
     int waits = fake->waits;
-    static char large[1 << 19], there[1 << 19];
+    static char large[2 << 20], there[2 << 20];
     assert_int_equal(d->ops->copy(d, COPY_HOST_TO_DEVICE, there, large, sizeof large, &error), 0);
     assert_int_equal(fake->waits, waits + 1);
     device_close(d);
