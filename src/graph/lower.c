@@ -488,8 +488,14 @@ bool group_lower(Graph *g, Arena *a, Group *p, const Target *t, Packings *packin
         if (single || serial)
             for (int k = 0; k < p->outputs.n; k++) VEC_PUSH(a, &l.output, p->outputs.at[k]);
         else VEC_PUSH(a, &l.output, n->output[i]);
-        if (!(serial ? serially(&l) : by_meaning(&l, i))) return node_fails(n, d);
-        push_kernel(&l, a, out);
+        bool ok = serial ? serially(&l) : by_meaning(&l, i);
+        if (ok) {
+            push_kernel(&l, a, out);
+            continue;
+        }
+        arena_free(l.arena);
+        for (int k = 0; k < out->n; k++) arena_free(out->at[k].arena);
+        return node_fails(n, d);
     }
     return true;
 }
