@@ -151,8 +151,12 @@ static void run_case(const Case *c)
     Graph *plain = specialised(&w, false, data), *ruled = specialised(&w, true, data);
     Buf b;
     buf_init(&b, &w.arena);
-    for (int i = 0; i < ruled->nodes.n; i++)
-        buf_printf(&b, "%s%s", i ? " " : "", ruled->nodes.at[i]->op->decl->u.sym);
+    for (int i = 0; i < ruled->nodes.n; i++) {
+        const GraphNode *node = ruled->nodes.at[i];
+        const Value *causal = map_get(&node->attrs, intern(w.library.names, "causal"));
+        buf_printf(&b, "%s%s%s", i ? " " : "", causal && causal->u.i ? "causal " : "",
+                   node->op->decl->u.sym);
+    }
     if (strcmp(buf_text(&b), c->want))
         fail_msg("%s\n  wanted: %s\n  have:   %s", c->body, c->want, buf_text(&b));
     int64_t n, m;
@@ -384,7 +388,24 @@ static void test_attention(void **state)
         {HALF ", c: bool[2, 1, 5, 7]",
          "y = matmul(softmax(where(c, " SCORES " * 0.125, -1e9)), v);", "where attention", false,
          ON},
+        {"q: f16[2, 4, 5, 8], k: f16[2, 2, 7, 8], v: f16[2, 2, 7, 6], m: f16[5, 7]",
+         "let a = reshape(expand(unsqueeze(k; axes = (2,)); shape = (2, 2, 2, 7, 8)); shape = (2, "
+         "4, 7, 8));"
+         "let b = reshape(expand(unsqueeze(v; axes = (2,)); shape = (2, 2, 2, 7, 6)); shape = (2, "
+         "4, 7, 6));"
+         "y = matmul(softmax(matmul(q, transpose(a; perm = (0, 1, 3, 2))) / 2.5 + m), b);",
+         "attention", false, ON},
+        {HALF, "y = onnx_attention(q, k, v);", "attention", false, ON},
+        {HALF, "y = matmul(softmax(matmul(q / 4, transpose(k; perm = (0, 1, 3, 2)))), v);",
+         "attention", false, ON},
+        {HALF ", w: f16[5, 7]",
+         "let i = reshape(range_whole(; start = 0, limit = 7, delta = 1); shape = (1, 7));"
+         "let j = reshape(range_whole(; start = 2, limit = 7, delta = 1); shape = (5, 1));"
+         "y = matmul(softmax(" SCORES " * 0.5 + where(greater(i, j), -1e9, w - w)), v);",
+         "causal attention", false, ON},
         // near misses: another axis, a mask that makes the result larger, other readers, no template
+        {HALF ", c: bool[2, 1, 5, 7]", "y = matmul(softmax(where(c, " SCORES ", -50)), v);",
+         "transpose matmul where softmax matmul", false, ON},
         {HALF, "y = matmul(softmax(" SCORES "; axis = 2), v);", "transpose matmul softmax matmul",
          false, ON},
         {HALF ", m: f16[3, 1, 1, 1, 1]", "y = matmul(softmax(" SCORES " + m), v);",
