@@ -159,9 +159,11 @@ static void cp_async(Emit *e, Node *n)
         return;
     }
     // Whole 16 bytes may bypass L1.
-    bool part = intrinsic_id(n->u.intr) == INTR_CP_ASYNC_PART;
-    buf_printf(e->out, "asm volatile(\"cp.async.%s.shared.global [%%0], [%%1], %lld%s;\" :: ",
-               bytes == 16 ? "cg" : "ca", (long long)bytes, part ? ", %2" : "");
+    bool once = intrinsic_id(n->u.intr) == INTR_CP_ASYNC_ONCE;
+    bool part = once || intrinsic_id(n->u.intr) == INTR_CP_ASYNC_PART;
+    buf_printf(e->out, "asm volatile(\"cp.async.%s.shared.global%s [%%0], [%%1], %lld%s%s;\" :: ",
+               bytes == 16 ? "cg" : "ca", once ? ".L2::cache_hint" : "", (long long)bytes,
+               part ? ", %2" : "", once ? ", %3" : "");
     cuda_shared_address(e, to);
     buf_puts(e->out, ", ");
     global_address(e, from);
@@ -170,6 +172,7 @@ static void cp_async(Emit *e, Node *n)
         emit_scalar(e, REST(n)[2]);
         buf_printf(e->out, " * %d))", (int)dtype_size(to->u.buf->type));
     }
+    if (once) buf_puts(e->out, ", \"l\"(" CUDA_EVICT_FIRST ")");
     buf_puts(e->out, " : \"memory\")");
 }
 
@@ -300,6 +303,7 @@ static EmitIntrinsic *const written[INTR_COUNT] = {
     [INTR_ATOMIC_CAS] = atomic,
     [INTR_CP_ASYNC] = cp_async,
     [INTR_CP_ASYNC_PART] = cp_async,
+    [INTR_CP_ASYNC_ONCE] = cp_async,
     [INTR_MMA] = cuda_mma,
     [INTR_LDMATRIX_ROWS] = cuda_ldmatrix_rows,
     [INTR_CP_WAIT] = cp_async_wait,

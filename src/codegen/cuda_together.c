@@ -77,15 +77,47 @@ static void store(Emit *e, Node *const *s, int lanes, const char *type)
     buf_puts(e->out, "}};\n");
 }
 
+// Whether L2 has no room to keep it until it is read again.
+static bool is_large(const Emit *e, const Buffer *b)
+{
+    int64_t bytes = (int64_t)dtype_size(b->type);
+    for (int i = 0; i < b->rank; i++)
+        if (b->extent[i]->kind != N_INT || !mul_i64(bytes, b->extent[i]->u.i, &bytes)) return false;
+    return !b->output && cuda_arch(e) >= 80 && bytes > e->kernel->target.l2_bytes / 2;
+}
+
+// 16 bytes that leave the caches before others do, for what they then have room.
+static void load_once(Emit *e, Node *define, Node *access, const char *type)
+{
+    buf_printf(e->out, "%s ", type);
+    emit_var_name(e, define->u.var);
+    buf_puts(e->out, "_w;\n");
+    emit_start(e, define);
+    buf_puts(e->out, "asm(\"ld.global.L1::evict_first.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, "
+                     "[%4], %5;\" : ");
+    for (int i = 0; i < 4; i++) {
+        buf_printf(e->out, "%s\"=r\"(((uint32_t *)&", i ? ", " : "");
+        emit_var_name(e, define->u.var);
+        buf_printf(e->out, "_w)[%d])", i);
+    }
+    buf_puts(e->out, " : \"l\"(__cvta_generic_to_global(");
+    address(e, access);
+    buf_printf(e->out, ")), \"l\"(%s));\n", CUDA_EVICT_FIRST);
+}
+
 static void load(Emit *e, Node *const *s, int lanes, const char *type)
 {
     DType t = s[0]->kid[0]->u.buf->type;
     emit_start(e, s[0]);
-    buf_printf(e->out, "const %s ", type);
-    emit_var_name(e, s[0]->u.var);
-    buf_printf(e->out, "_w = *(const %s *)", type);
-    address(e, s[0]->kid[0]);
-    buf_puts(e->out, ";\n");
+    if (lanes * (int)dtype_size(t) == WIDEST && is_large(e, s[0]->kid[0]->u.buf)) {
+        load_once(e, s[0], s[0]->kid[0], type);
+    } else {
+        buf_printf(e->out, "const %s ", type);
+        emit_var_name(e, s[0]->u.var);
+        buf_printf(e->out, "_w = *(const %s *)", type);
+        address(e, s[0]->kid[0]);
+        buf_puts(e->out, ";\n");
+    }
     for (int l = 0; l < lanes; l++) {
         emit_start(e, s[l]);
         buf_printf(e->out, "const %s ", emit_var_type(e, s[l]->u.var));

@@ -302,6 +302,7 @@ static Function *const functions[INTR_COUNT] = {
     [INTR_ATOMIC_CAS] = call_atomic_cas,
     [INTR_CP_ASYNC] = call_cp_async,
     [INTR_CP_ASYNC_PART] = call_cp_async_part,
+    [INTR_CP_ASYNC_ONCE] = call_cp_async_part,
     [INTR_CP_COMMIT] = call_cp_commit,
     [INTR_MMA] = call_mma,
     [INTR_LDMATRIX] = call_ldmatrix,
