@@ -9,12 +9,13 @@ mkdir -p "$build/crashes"
 
 fuzz()
 {
-    local target=$1 name corpora
+    local target=$1 name corpora words=()
     name=${target##*/fuzz_}
     corpora=("$build/corpus-$name")
     mkdir -p "${corpora[0]}"
     [ -d "$top/tests/fuzz/corpus/$name" ] && corpora+=("$top/tests/fuzz/corpus/$name")
-    "$target" "${corpora[@]}" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=3000 \
+    [ -f "$top/tests/fuzz/$name.dict" ] && words=("-dict=$top/tests/fuzz/$name.dict")
+    "$target" "${corpora[@]}" ${words[@]+"${words[@]}"} -max_total_time="$seconds" -timeout=20 -rss_limit_mb=3000 \
         -print_final_stats=1 -artifact_prefix="$build/crashes/$name-" >"$build/fuzz-$name.log" 2>&1
 }
 
