@@ -114,7 +114,9 @@ static heald_status cpu_launch(Device *d, const RuntimeKernel *k, int stage, con
     atomic_init(&job.failed, INT64_MAX);
     pthread_mutex_init(&job.mutex, NULL);
     int64_t nblock = grid[0] * grid[1] * grid[2];
-    if (c->pool) {
+    if (d->small) {
+        run_chunk(&job, 0, nblock, 0);
+    } else if (c->pool) {
         pool_run(c->pool, nblock, run_chunk, &job);
     } else {
         c->parallel_for(c->parallel_user, nblock, run_chunk, &job);

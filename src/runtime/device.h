@@ -93,6 +93,7 @@ typedef struct DeviceOps {
 struct Device {
     const DeviceOps *ops;
     bool graphs;     // recording is possible and wanted
+    bool small;      // of the current launch: see LaunchShape
     void *workspace; // for launches outside plans; grows, freed by device_close
     int64_t workspace_bytes;
 };

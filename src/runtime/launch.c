@@ -91,13 +91,14 @@ heald_status launch_shape(const RuntimeKernel *k, const int64_t *dims, int64_t *
 heald_status launch_run(Device *d, const RuntimeKernel *k, const LaunchShape *l,
                         void *const *buffers, const int64_t *dims, Error *e)
 {
-    for (int i = 0; i < k->nstage; i++) {
+    heald_status s = HEALD_OK;
+    d->small = l->small;
+    for (int i = 0; i < k->nstage && !s; i++) {
         const int64_t *grid = &l->grid[i * STAGE_MAX_GRID];
-        if (grid[0] == 0) continue;
-        heald_status s = d->ops->launch(d, k, i, grid, buffers, dims, e);
-        if (s) return s;
+        if (grid[0]) s = d->ops->launch(d, k, i, grid, buffers, dims, e);
     }
-    return HEALD_OK;
+    d->small = false;
+    return s;
 }
 
 heald_status launch_kernel(Device *d, const RuntimeKernel *k, void *const *params,
@@ -109,7 +110,7 @@ heald_status launch_kernel(Device *d, const RuntimeKernel *k, void *const *param
     if (!words) return error_no_memory(e, (int64_t)bytes, "a launch");
     void **buffers = (void **)(words + launch_nword(k));
     for (int i = 0; i < k->nparam; i++) buffers[i] = params[i];
-    LaunchShape l;
+    LaunchShape l = {0};
     void *workspace = NULL;
     heald_status s = launch_shape(k, dims, words, &l, e);
     if (!s) s = device_workspace(d, l.workspace_bytes, &workspace, e);

@@ -11,6 +11,7 @@ typedef struct LaunchShape {
     int64_t *workspace_offset; // (nworkspace)
     int64_t *grid;             // (nstage, 3)
     bool empty;                // no stage has blocks
+    bool small; // so little work that sharing it costs more; set by the plan, for the CPU
 } LaunchShape;
 
 int launch_nword(const RuntimeKernel *k); // words that launch_shape needs

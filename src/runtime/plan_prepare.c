@@ -9,7 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { DEFAULT_INSTANCES = 16 };
+enum {
+    DEFAULT_INSTANCES = 16,
+    SMALL_BYTES = 16 << 10 // what one thread has read and written before another wakes up
+};
 
 // Takes `n` things of `size` bytes from *at, keeping 8-byte alignment. With *at starting at 0, it
 // measures: the same list of calls serves for measuring and for placing.
@@ -308,8 +311,11 @@ static heald_status prepare_LAUNCH(PlanInstance *in, int step, Error *e)
     const PlanStep *st = &r->plan->steps.at[step];
     int64_t *dims = in->step_dims + r->step_dims_at[step];
     heald_status s = eval_all(st->dims, st->kernel->ndim, in->key, dims, e);
-    if (s) return s;
-    return launch_shape(st->kernel, dims, in->words + r->words_at[step], &in->launch[step], e);
+    if (!s) s = launch_shape(st->kernel, dims, in->words + r->words_at[step], &in->launch[step], e);
+    int64_t bytes = 0;
+    for (int i = 0; i < st->nvalue && bytes < SMALL_BYTES; i++) bytes += in->bytes[st->value[i]];
+    in->launch[step].small = bytes < SMALL_BYTES;
+    return s;
 }
 
 static heald_status prepare_COPY(PlanInstance *in, int step, Error *e)
