@@ -48,6 +48,7 @@ def main():
     p.add_argument("--samples", type=int, default=50, help="timed samples of each side")
     p.add_argument("--seconds", type=float, default=540, help="leave out rows that have not begun by then")
     p.add_argument("--no-compile", action="store_true", help="without torch.compile among the peers: quicker, and no proof")
+    p.add_argument("--precision", help="what Heald computes f32 in, for experiments: tf32x3, tf32; no proof")
     p.add_argument("--models", default=str(ROOT / "build" / "gpu-models"), help="folder for the part of that name: NAME.onnx without weights, which is made of NAME/model.onnx or exported where it is missing")
     p.add_argument("--jobs", type=int, default=min(os.cpu_count(), 16), help="kernels compiled at a time")
     p.add_argument("--compile-only", action="store_true", help="compile Heald's side for the GPU that the driver tells of, and time nothing")

@@ -75,6 +75,7 @@ class Race:
     # Heald's side
 
     def context(self, precision=None):
+        precision = precision or self.o.precision
         return heald.Context(self.lib, "cpu" if self.o.cpu else "cuda",
                              self.stream.cuda_stream if self.cuda else None, precision)
 
