@@ -87,15 +87,18 @@ static int write_picture(Cli *c, const ModelJob *j, const CompiledModel *m, cons
 static void print_model(Cli *c, ModelJob *j, const CompiledModel *m)
 {
     int64_t kept = 0, moved = 0;
+    int once = 0;
     for (int i = 0; i < m->groups.n; i++) {
         const Group *p = m->groups.at[i];
         print_group(&c->arena, p);
+        once += p->once;
         if (p->once) continue;
         kept += kept_bytes(p);
         moved += bytes_of(&p->inputs) + bytes_of(&p->outputs);
     }
-    printf("%s; %d nodes in %d groups, %d kernels; memory moved %s, kept from it %s\n",
-           model_precision_text(j), m->graph->nodes.n, m->groups.n, m->kernels.n,
+    const char *early = once ? arena_printf(&c->arena, " (%d run once, at load)", once) : "";
+    printf("%s; %d nodes in %d groups%s, %d kernels; memory moved %s, kept from it %s\n",
+           model_precision_text(j), m->graph->nodes.n, m->groups.n, early, m->kernels.n,
            size_text(&c->arena, moved), size_text(&c->arena, kept));
 }
 

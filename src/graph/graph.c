@@ -99,6 +99,16 @@ bool size_is_one(const Value *v)
     return v->kind == V_INT && v->u.i == 1;
 }
 
+bool attrs_equal(const Map *a, const Map *b)
+{
+    if (a->n != b->n) return false;
+    for (int i = 0; i < a->n; i++) {
+        const Value *other = map_get(b, a->entry[i].key);
+        if (!other || !value_equal(a->entry[i].value, other)) return false;
+    }
+    return true;
+}
+
 bool graph_value_fixed(const GraphValue *v)
 {
     if (v->data) return true;

@@ -246,21 +246,11 @@ static bool begin(Lower *l)
 
 // ---- constants in the layout that a template prefers
 
-static bool same_attrs(const Map *a, const Map *b)
-{
-    if (a->n != b->n) return false;
-    for (int i = 0; i < a->n; i++) {
-        const Value *other = map_get(b, a->entry[i].key);
-        if (!other || !value_equal(a->entry[i].value, other)) return false;
-    }
-    return true;
-}
-
 static GraphValue *packed_value(Lower *l, GraphValue *v, const Preference *p, const Tensor *t)
 {
     for (int i = 0; i < l->packings->list.n; i++) {
         const GraphNode *n = l->packings->list.at[i].node;
-        if (n->input[0] == v && n->op->decl == p->op && same_attrs(&n->attrs, &p->attrs)) {
+        if (n->input[0] == v && n->op->decl == p->op && attrs_equal(&n->attrs, &p->attrs)) {
             return n->output[0];
         }
     }

@@ -11,6 +11,7 @@ Value size_value(Arena *a, Value v);
 bool size_is_one(const Value *v);
 bool size_is_large(const Value *v);                    // to keep, so that sizes of sizes stay small
 Value graph_value_size(Arena *a, const GraphValue *v); // how many elements
+bool attrs_equal(const Map *a, const Map *b);
 // Whether it depends on constants alone, so that it is computed at the latest when the model is
 // loaded.
 bool graph_value_fixed(const GraphValue *v);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rewriting by the library's rules: where a pattern matches and its condition holds, the nodes it
 // removes are replaced by the result's. Rules are tried in the order of their texts, each
-// everywhere, again and again until none applies.
+// everywhere, again and again until none applies; before each round what is computed twice is
+// computed once.
 #include "graph/rules.h"
+#include "graph/specialise.h"
 
 enum { MAX_REWRITE = 10000 };
 
@@ -117,6 +119,34 @@ static bool apply_everywhere(Match *m, int *count)
     return true;
 }
 
+// ---- the same computed twice
+
+static bool computes_same(const GraphNode *a, const GraphNode *b)
+{
+    if (a->op != b->op || a->ninput != b->ninput || a->noutput != 1 || b->noutput != 1)
+        return false;
+    if (a->op->class == OPCLASS_SERIAL || !a->output[0] || !b->output[0]) return false;
+    if (b->output[0]->is_output || !specialised_alike(a->output[0], b->output[0])) return false;
+    for (int i = 0; i < a->ninput; i++)
+        if (a->input[i] != b->input[i]) return false;
+    return attrs_equal(&a->attrs, &b->attrs);
+}
+
+// Nodes of one op with the same operands and attributes become one.
+static void merge_equal(Match *m)
+{
+    Graph *g = m->g;
+    for (int i = 0; i < g->nodes.n; i++) {
+        GraphNode *a = g->nodes.at[i];
+        GraphValue *x = a->ninput ? a->input[0] : NULL;
+        for (int r = 0; x && r < x->readers.n; r++) {
+            GraphNode *b = x->readers.at[r];
+            if (b->id > a->id && computes_same(a, b)) replace(m, b->output[0], a->output[0]);
+        }
+    }
+    graph_remove_dead(g, m->scratch);
+}
+
 bool graph_rewrite(Graph *g, const Rewriting *how, Diag *d)
 {
     Arena scratch = {.nomem = g->arena->nomem};
@@ -126,6 +156,7 @@ bool graph_rewrite(Graph *g, const Rewriting *how, Diag *d)
     while (g->fired.n < g->library->rules.n) VEC_PUSH(g->arena, &g->fired, 0);
     do {
         before = count;
+        merge_equal(&m);
         for (int r = 0; ok && r < g->library->rules.n; r++) {
             m.rule = g->library->rules.at[r];
             m.nodes = (GraphNodes){0};
