@@ -45,6 +45,24 @@ static int64_t bytes_of(const GraphValues *list)
     return sum;
 }
 
+// A constant that is read in another layout is not read as it was.
+static bool is_read_packed(const Group *p, const GraphValue *v)
+{
+    for (int i = 0; i < p->inputs.n; i++) {
+        const GraphNode *n = p->inputs.at[i]->producer;
+        if (n && n->id < 0 && n->input[0] == v) return true;
+    }
+    return false;
+}
+
+static int64_t read_bytes(const Group *p)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < p->inputs.n; i++)
+        if (!is_read_packed(p, p->inputs.at[i])) sum += graph_value_bytes(p->inputs.at[i]);
+    return sum;
+}
+
 static void print_nodes(const char *what, const GraphNodes *list)
 {
     for (int i = 0; i < list->n; i++)
@@ -67,7 +85,7 @@ static void print_group(Arena *a, const Group *p)
     print_nodes("at the store:", &p->epilogue);
     if (p->by_rows) printf("    of whole rows, where a block has stored them\n");
     printf("    by %s; reads %s, writes %s", p->kernel ? p->kernel->u.sym : "its meaning",
-           size_text(a, bytes_of(&p->inputs)), size_text(a, bytes_of(&p->outputs)));
+           size_text(a, read_bytes(p)), size_text(a, bytes_of(&p->outputs)));
     int64_t kept = kept_bytes(p);
     if (kept) printf(", keeps %s from memory", size_text(a, kept));
     printf(p->once ? "\n    computed once, when the model is loaded\n" : "\n");
@@ -94,7 +112,7 @@ static void print_model(Cli *c, ModelJob *j, const CompiledModel *m)
         once += p->once;
         if (p->once) continue;
         kept += kept_bytes(p);
-        moved += bytes_of(&p->inputs) + bytes_of(&p->outputs);
+        moved += read_bytes(p) + bytes_of(&p->outputs);
     }
     const char *early = once ? arena_printf(&c->arena, " (%d run once, at load)", once) : "";
     printf("%s; %d nodes in %d groups%s, %d kernels; memory moved %s, kept from it %s\n",
