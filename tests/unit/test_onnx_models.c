@@ -148,7 +148,7 @@ static void one(void **state)
     arena_free(&arena);
 }
 
-// Every allocation of the runtime fails once, while loops and cuts run: a status, and nothing leaks.
+// Every allocation of the runtime fails once while loops and cuts run: a status, and nothing leaks.
 static void without_memory(void **state)
 {
     const ModelCase *k = *state;
