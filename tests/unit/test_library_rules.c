@@ -293,7 +293,17 @@ static void test_moves(void **state)
          "slice slice relu concat", true, NULL},
         {"x: f32[6, 8], w: f32[2, 4]", "y = relu(reshape(x; shape = (2, 3, 2, 4)) + w);",
          "add reshape relu", true, NULL},
+        {"x: f32[2, 3, 4], w: f32[3]",
+         "y = exp(transpose(transpose(x; perm = (0, 2, 1)) + w; perm = (0, 2, 1)));", "add exp",
+         true, NULL},
+        {"x: f32[2, 3, 4]",
+         "y = transpose(clip(transpose(x; perm = (1, 0, 2)), -1, 1); perm = (0, 2, 1));",
+         "transpose clip", true, NULL},
         // near misses
+        {"x: f32[2, 3, 4]",
+         "let r = relu(transpose(x; perm = (0, 2, 1))); y = transpose(r; perm = (0, 2, 1)) + "
+         "reduce_max(r);",
+         "transpose relu transpose reduce_max add", true, NULL},
         {"x: f32[6, 8], w: f32[3, 8]", "y = relu(reshape(x; shape = (2, 3, 8)) + w);",
          "reshape add relu", true, NULL},
         {"x: f32[6, 8], w: f32[8, 1]", "y = relu(reshape(x; shape = (6, 8, 1)) + w);",
