@@ -77,13 +77,27 @@ static void store(Emit *e, Node *const *s, int lanes, const char *type)
     buf_puts(e->out, "}};\n");
 }
 
-// Whether L2 has no room to keep it until it is read again.
-static bool is_large(const Emit *e, const Buffer *b)
+// The bytes of a buffer of known extents, else -1.
+static int64_t known_bytes(const Buffer *b)
 {
     int64_t bytes = (int64_t)dtype_size(b->type);
     for (int i = 0; i < b->rank; i++)
-        if (b->extent[i]->kind != N_INT || !mul_i64(bytes, b->extent[i]->u.i, &bytes)) return false;
-    return !b->output && cuda_arch(e) >= 80 && bytes > e->kernel->target.l2_bytes / 2;
+        if (b->extent[i]->kind != N_INT || !mul_i64(bytes, b->extent[i]->u.i, &bytes)) return -1;
+    return bytes;
+}
+
+// Whether L2 has no room to keep an input until it is read again. Beside results of its size the
+// hint costs more than it gives: they want the room as well.
+static bool is_large(const Emit *e, const Buffer *b)
+{
+    enum { FEW = 8 };
+    int64_t bytes = known_bytes(b);
+    if (b->output || cuda_arch(e) < 80 || bytes <= e->kernel->target.l2_bytes / 2) return false;
+    for (int i = 0; i < e->kernel->params.n; i++) {
+        const Buffer *p = e->kernel->params.at[i];
+        if (p->output && (known_bytes(p) < 0 || known_bytes(p) > bytes / FEW)) return false;
+    }
+    return true;
 }
 
 // 16 bytes that leave the caches before others do, for what they then have room.
