@@ -81,7 +81,7 @@ class Kernel:
         pointers = (ctypes.c_void_p * len(tensors))(*[t.data_ptr() for t in tensors])
         space = ctypes.c_void_p(self.workspace.data_ptr())
 
-        def run():
+        def run(_kept=tensors):  # the memory behind the pointers
             error = self.lib.gk_launch(self.handle, self.stream, pointers, space)
             if error:
                 raise RuntimeError(f"launch: driver error {error}")
