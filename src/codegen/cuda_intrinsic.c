@@ -161,9 +161,11 @@ static void cp_async(Emit *e, Node *n)
     // Whole 16 bytes may bypass L1.
     bool once = intrinsic_id(n->u.intr) == INTR_CP_ASYNC_ONCE;
     bool part = once || intrinsic_id(n->u.intr) == INTR_CP_ASYNC_PART;
-    buf_printf(e->out, "asm volatile(\"cp.async.%s.shared.global%s [%%0], [%%1], %lld%s%s;\" :: ",
+    buf_printf(e->out,
+               "asm volatile(\"%scp.async.%s.shared.global%s [%%0], [%%1], %lld%s%s;%s\" :: ",
+               once ? "{ .reg .b64 p; createpolicy.fractional.L2::evict_first.b64 p, 1.0; " : "",
                bytes == 16 ? "cg" : "ca", once ? ".L2::cache_hint" : "", (long long)bytes,
-               part ? ", %2" : "", once ? ", %3" : "");
+               part ? ", %2" : "", once ? ", p" : "", once ? " }" : "");
     cuda_shared_address(e, to);
     buf_puts(e->out, ", ");
     global_address(e, from);
@@ -172,7 +174,6 @@ static void cp_async(Emit *e, Node *n)
         emit_scalar(e, REST(n)[2]);
         buf_printf(e->out, " * %d))", (int)dtype_size(to->u.buf->type));
     }
-    if (once) buf_puts(e->out, ", \"l\"(" CUDA_EVICT_FIRST ")");
     buf_puts(e->out, " : \"memory\")");
 }
 
