@@ -53,7 +53,7 @@ def candidates(kind, batch, layer):
         return []
     tiles = [(64, 64, 32, 32), (32, 64, 16, 32), (64, 32, 32, 16)] if pixels < 3000 else [(64, 64, 32, 32)]
     if kind != "f32" and batch > 1:
-        tiles = [(64, 64, 32, 32), (128, 64, 64, 32), (64, 128, 32, 64)]
+        tiles = [(64, 64, 32, 32), (128, 64, 64, 32)]
     out = []
     for bm, bn, wm, wn in tiles:
         blocks = math.ceil(o / bm) * math.ceil(pixels / bn)
