@@ -226,6 +226,27 @@ static void tensor_cores(void **unused)
     }
 }
 
+// Infinity times a number has the sign of the number, whatever its parts are.
+static void infinite(void **unused)
+{
+    (void)unused;
+    static const Row rows_of[] = {
+        {.text = "graph g(x: f32[40, 1], w: f32[1, 24]) -> (y) { y = matmul(abs(x) / 0, w); }"},
+        {.text = "graph g(x: f32[40, 1, 1, 1], w: f32[24, 1, 1, 1]) -> (y) { "
+                 "y = conv(abs(x) / 0, round(w * 3) / 2 + 0.25); }"}};
+    for (size_t k = 0; k < COUNT(rows_of); k++) {
+        Run r;
+        assert_int_equal(start_on("interp:sm_80", &rows_of[k], "tf32x3", &r), HEALD_OK);
+        for (int i = 0; i < 40 * 24; i++) {
+            double w = element(r.input[1], i % 24);
+            if (k == 1) w = nearbyint(w * 3) / 2 + 0.25;
+            assert_true(isinf(element(r.output[0], i)));
+            assert_true((element(r.output[0], i) > 0) == (w > 0));
+        }
+        stop(&r);
+    }
+}
+
 static void unknown(void **unused)
 {
     (void)unused;
@@ -240,6 +261,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(near_f32), cmocka_unit_test(beyond),
                                        cmocka_unit_test(overflow), cmocka_unit_test(tensor_cores),
-                                       cmocka_unit_test(unknown)};
+                                       cmocka_unit_test(infinite), cmocka_unit_test(unknown)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
