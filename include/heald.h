@@ -106,7 +106,7 @@ typedef struct heald_context_options {
     // Not 0: generated code points to its places in the texts, for compilers' messages, debuggers
     // and profilers, and traps where an access outside of a tensor was proved impossible and is not
     int debug;
-    // What the f32 values of models are computed in: "f32" (NULL); "tf32x3", as good; "tf32", where
+    // What the f32 values of models are computed in: "f32" or "tf32x3" (NULL); "tf32", where
     // the machine has such products; "bf16" or "f16": weights and activations are of that type,
     // sums and statistics stay f32, inputs and outputs of the model too
     const char *precision;

@@ -18,8 +18,8 @@
 
 const PrecisionInfo precisions[PRECISION_COUNT] = {
     // name     type  tf32  tolerance
-    {"f32", DT_F32, 0, 0},      {"tf32x3", DT_F32, 3, 0}, {"tf32", DT_F32, 1, 1e-2},
-    {"bf16", DT_BF16, 0, 1e-1}, {"f16", DT_F16, 0, 2e-2},
+    {"f32", DT_F32, 3, 0},      {"tf32x3", DT_F32, 3, 0}, {"tf32", DT_F32, 1, 1e-2},
+    {"bf16", DT_BF16, 3, 1e-1}, {"f16", DT_F16, 3, 2e-2},
 };
 
 bool precision_from_name(const char *name, Precision *out)

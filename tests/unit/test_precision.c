@@ -231,14 +231,14 @@ static void infinite(void **unused)
 {
     (void)unused;
     static const Row rows_of[] = {
-        {.text = "graph g(x: f32[40, 1], w: f32[1, 24]) -> (y) { y = matmul(abs(x) / 0, w); }"},
-        {.text = "graph g(x: f32[40, 1, 1, 1], w: f32[24, 1, 1, 1]) -> (y) { "
+        {.text = "graph g(x: f32[300, 1], w: f32[1, 240]) -> (y) { y = matmul(abs(x) / 0, w); }"},
+        {.text = "graph g(x: f32[300, 1, 1, 1], w: f32[240, 1, 1, 1]) -> (y) { "
                  "y = conv(abs(x) / 0, round(w * 3) / 2 + 0.25); }"}};
     for (size_t k = 0; k < COUNT(rows_of); k++) {
         Run r;
         assert_int_equal(start_on("interp:sm_80", &rows_of[k], "tf32x3", &r), HEALD_OK);
-        for (int i = 0; i < 40 * 24; i++) {
-            double w = element(r.input[1], i % 24);
+        for (int i = 0; i < 300 * 240; i++) {
+            double w = element(r.input[1], i % 240);
             if (k == 1) w = nearbyint(w * 3) / 2 + 0.25;
             assert_true(isinf(element(r.output[0], i)));
             assert_true((element(r.output[0], i) > 0) == (w > 0));
