@@ -30,9 +30,6 @@ static inline int cuda_arch(const Emit *e)
     return e->cuda->arch;
 }
 
-// The policy of createpolicy.fractional.L2::evict_first.b64 for all accesses.
-#define CUDA_EVICT_FIRST "0x12F0000000000000ll"
-
 int64_t cuda_vector_align(DType t, int lanes);
 // Whether the address of element `base` is a multiple of the alignment of a vector of L elements.
 bool cuda_is_aligned(const Buffer *b, const Node *base, int lanes);

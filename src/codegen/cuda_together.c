@@ -107,8 +107,9 @@ static void load_once(Emit *e, Node *define, Node *access, const char *type)
     emit_var_name(e, define->u.var);
     buf_puts(e->out, "_w;\n");
     emit_start(e, define);
-    buf_puts(e->out, "asm(\"ld.global.L1::evict_first.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, "
-                     "[%4], %5;\" : ");
+    buf_puts(e->out, "asm(\"{ .reg .b64 p; createpolicy.fractional.L2::evict_first.b64 p, 1.0; "
+                     "ld.global.L1::evict_first.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], p; "
+                     "}\" : ");
     for (int i = 0; i < 4; i++) {
         buf_printf(e->out, "%s\"=r\"(((uint32_t *)&", i ? ", " : "");
         emit_var_name(e, define->u.var);
@@ -116,7 +117,7 @@ static void load_once(Emit *e, Node *define, Node *access, const char *type)
     }
     buf_puts(e->out, " : \"l\"(__cvta_generic_to_global(");
     address(e, access);
-    buf_printf(e->out, ")), \"l\"(%s));\n", CUDA_EVICT_FIRST);
+    buf_puts(e->out, ")));\n");
 }
 
 static void load(Emit *e, Node *const *s, int lanes, const char *type)
