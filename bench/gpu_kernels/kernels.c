@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of fixed extents for GPUs as a shared object for scripts: an op with what follows it, by a
-// template with some choices, compiled by Heald and launched on the caller's stream in the context
-// that is current. Functions with a message return 0, or -1 with the reason in it.
+// Kernels of fixed extents for GPUs as a shared object for scripts: an op with what follows it, by
+// a template with some choices, compiled by Heald and launched on the caller's stream in the
+// context that is current. Functions with a message return 0, or -1 with the reason in it.
 #include <dlfcn.h>
 
 #include "codegen/build.h"

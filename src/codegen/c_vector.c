@@ -350,8 +350,8 @@ static void splat(Emit *e, int64_t v, int lanes)
     emit_vector(e, arith_widen(e->arena, node_i64(e->arena, v), lanes));
 }
 
-// For 0 <= a < 2^31 the quotient is a * factor >> shift (Granlund and Montgomery 1994, theorem 4.2),
-// and the product fits 63 bits. A dividend that may be negative is moved by `moved` divisors.
+// For 0 <= a < 2^31 the quotient is a * factor >> shift (Granlund and Montgomery 1994, theorem
+// 4.2), and the product fits 63 bits. A dividend that may be negative is moved by `moved` divisors.
 // A power of two only shifts.
 typedef struct Quotient {
     int64_t divisor, factor, moved; // factor 0: a power of two

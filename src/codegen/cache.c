@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cache on disk. There is no index: an entry is a folder, its age is the time of its task.txt,
 // and every change is one rename, so processes need no locks to share it. An entry is trusted only
-// if its key and the checksums of its files agree. Work goes on in folders of tmp/, each with a file
-// that its process holds a lock on: what has none is nobody's. Nothing waits for the disk: what a
-// power cut leaves does not have the checksums.
+// if its key and the checksums of its files agree. Work goes on in folders of tmp/, each with a
+// file that its process holds a lock on: what has none is nobody's. Nothing waits for the disk:
+// what a power cut leaves does not have the checksums.
 #include "codegen/codegen.h"
 
 #include "base/os.h"

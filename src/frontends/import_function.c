@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of a model: a call becomes the function's nodes, between identities that carry the names.
+// Functions of a model: a call becomes the function's nodes, between identities that carry names.
 // A function sees its inputs and the attributes of the call, and nothing of the graph around it.
 #include "frontends/import.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cutting a graph. While it is specialised, nodes are put off: those that need to know what is known
-// only at run time, loops that are not unrolled, branches of which only a run tells whether they
-// are taken, and all that read their results. What is put off and needs nothing that is put off
-// itself runs as a step, all others are the rest, a graph that is specialised once their inputs are
-// there.
+// Cutting a graph. While it is specialised, nodes are put off: those that need to know what is
+// known only at run time, loops that are not unrolled, branches of which only a run tells whether
+// they are taken, and all that read their results. What is put off and needs nothing that is put
+// off itself runs as a step, all others are the rest, a graph that is specialised once their inputs
+// are there.
 #include "graph/cut.h"
 
 #include "graph/specialise.h"

@@ -5,10 +5,10 @@
 // are one op, whose sums are in acc(T), and what rules compute of constants is rounded once.
 //
 // Wide, computing in f32 with results in f32, is an op whose text says `class wide`, and whatever
-// leads to an integer through pointwise ops. An op that reads a wide result computes in f32 too; its
-// own result is narrow again unless it reads nothing else. Beside a constant that the narrow type has
-// no room for, as in masks, elements stay f32 too, until something other than a pointwise op reads
-// them. Products of tensors are always narrow.
+// leads to an integer through pointwise ops. An op that reads a wide result computes in f32 too;
+// its own result is narrow again unless it reads nothing else. Beside a constant that the narrow
+// type has no room for, as in masks, elements stay f32 too, until something other than a pointwise
+// op reads them. Products of tensors are always narrow.
 #include "graph/precision.h"
 
 #include "graph/private.h"
@@ -170,8 +170,8 @@ static bool is_product(const GraphNode *n)
     return count > 1 && n->op->class == OPCLASS_REDUCTION;
 }
 
-// Of a pointwise op's constants: the narrow type has no room for a finite element, or a number would
-// vanish in it.
+// Of a pointwise op's constants: the narrow type has no room for a finite element, or a number
+// would vanish in it.
 static bool has_outside(const Narrower *p, const GraphNode *n)
 {
     double most = largest(p->type);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Patterns of rules against a graph. A name stands for any value (the same one wherever it is
-// written), a number for a constant that equals it, an operator or call for a node of that op. Where
-// a match may be found in several ways, as for the operands of a sum, one is chosen; if it fails,
-// matching starts again and chooses the next.
+// written), a number for a constant that equals it, an operator or call for a node of that op.
+// Where a match may be found in several ways, as for the operands of a sum, one is chosen; if it
+// fails, matching starts again and chooses the next.
 #include "graph/rules.h"
 
 #include <math.h>

@@ -39,8 +39,8 @@ typedef struct Target {
     int max_threads;      // of a block; 1 on the CPU
     int64_t shared_bytes; // of a block; 0 on the CPU
     int64_t l1_bytes, l2_bytes, l3_bytes;
-    // Products of tf32 that stand for one of f32: 3, as good as f32; 1, of elements rounded to it; 0:
-    // the machine has none
+    // Products of tf32 that stand for one of f32: 3, as good as f32; 1, of elements rounded to it;
+    // 0: the machine has none
     int tf32;
 } Target;
 void target_host(Target *t);                   // this machine's CPU

@@ -69,7 +69,8 @@ typedef struct Instance {
     // What must be known but depends on dimensions is taken to be what it is for their hints
     // (Var.hint), and that becomes a requirement of the kernel.
     bool guess;
-    // Epilogues of whole rows are computed where the template has them (c.rows), or it does not fit.
+    // Epilogues of whole rows are computed where the template has them (c.rows), or it does not
+    // fit.
     bool rows_at_hand;
     struct Eval *eval; // private
 } Instance;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Neighbours in global memory are loaded, and stored, side by side, so that the compiler for the GPU
-// joins them to wide accesses: it does so only where nothing but arithmetic that it knows stands
-// between. Within a run of statements without control flow, loads from parameters that the kernel
-// does not write move up to the first of their group, stores down to the last.
+// Neighbours in global memory are loaded, and stored, side by side, so that the compiler for the
+// GPU joins them to wide accesses: it does so only where nothing but arithmetic that it knows
+// stands between. Within a run of statements without control flow, loads from parameters that the
+// kernel does not write move up to the first of their group, stores down to the last.
 #include "passes/pass.h"
 
 #include <string.h>

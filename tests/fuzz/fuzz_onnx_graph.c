@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as a model that is imported and specialised: for sizes at hand and with open dimensions,
-// then what was cut off it, to some depth. What fails has reported why.
+// Any bytes as a model that is imported and specialised: for sizes at hand and with open
+// dimensions, then what was cut off it, to some depth. What fails has reported why.
 #include "frontends/onnx_import.h"
 #include "graph/cut.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random graphs with extents that the data decides, branches and loops. What they mean: all inputs
-// known, everything folds and loops unroll. Compiled sections, by the interpreter and as C, must give
-// the same for data of several sizes, one after another through the same model.
+// known, everything folds and loops unroll. Compiled sections, by the interpreter and as C, must
+// give the same for data of several sizes, one after another through the same model.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -438,7 +438,8 @@ static void test_attention(void **state)
          "let j = reshape(range_whole(; start = 2, limit = 7, delta = 1); shape = (5, 1));"
          "y = matmul(softmax(" SCORES " * 0.5 + where(greater(i, j), -1e9, w - w)), v);",
          "causal attention", false, ON},
-        // near misses: another axis, a mask that makes the result larger, other readers, no template
+        // near misses: another axis, a mask that makes the result larger, other readers, no
+        // template
         {HALF ", c: bool[2, 1, 5, 7]", "y = matmul(softmax(where(c, " SCORES ", -50)), v);",
          "transpose matmul where softmax matmul", false, ON},
         {HALF, "y = matmul(softmax(" SCORES "; axis = 2), v);", "transpose matmul softmax matmul",

@@ -202,7 +202,8 @@ static void overflow(void **unused)
     stop(&r);
 }
 
-// On tensor cores, in the interpreter: elements of few bits where one product must do, and only there.
+// On tensor cores, in the interpreter: elements of few bits where one product must do, and only
+// there.
 static void tensor_cores(void **unused)
 {
     (void)unused;
