@@ -475,6 +475,8 @@ Value eval_pin(Eval *e, const char *name, Value v)
     }
     if (v.kind != V_EXPR || !e->out || v.u.expr->kind == N_INT || v.u.expr->kind == N_FLOAT)
         return v;
+    // Extents of memory are made of sizes, and variables are none.
+    if (size_is(v.u.expr)) return v;
     if (v.u.expr->kind == N_VARREF && !v.u.expr->u.var->mutable) return v;
     Node *def = definition(e, name, v.u.expr);
     eval_emit(e, def);
