@@ -18,7 +18,7 @@ typedef struct Wanted {
     const char *then;               // ops on the result: "add f32[64]; relu"
     const char *choices;            // "tile=(64, 64);split=2"
     const char *arch;
-    int packing; // n: what puts input n into the layout that the template prefers; -1: the op itself
+    int packing; // n: what puts input n into the preferred layout; -1: the op itself
 } Wanted;
 
 typedef struct GpuKernel {
