@@ -316,10 +316,25 @@ bool import_nodes(Import *im, const OnnxNode *node, int n)
     return true;
 }
 
+static bool initializers(Import *im, const OnnxGraph *g)
+{
+    Map seen = {0};
+    for (int i = 0; i < g->initializer.n; i++) {
+        const OnnxTensor *t = &g->initializer.at[i];
+        Sym name = intern(im->library->names, t->name);
+        if (map_has(&seen, name)) {
+            return import_fail(
+                im, arena_printf(im->arena, "two initializers are called '%s'", t->name));
+        }
+        map_put(im->arena, &seen, name, (void *)t);
+        if (!import_constant(im, t->name, t)) return false;
+    }
+    return true;
+}
+
 static bool branch_results(Import *im, const OnnxGraph *g, int n, GraphValue **results)
 {
-    for (int i = 0; i < g->initializer.n; i++)
-        if (!import_constant(im, g->initializer.at[i].name, &g->initializer.at[i])) return false;
+    if (!initializers(im, g)) return false;
     if (!import_nodes(im, g->node.at, g->node.n)) return false;
     for (int i = 0; i < n; i++) {
         results[i] = import_find(im, g->output.at[i].name);
@@ -361,7 +376,12 @@ static Value dimension(Import *im, const OnnxDim *d)
 
 static bool input(Import *im, const OnnxValueInfo *v)
 {
-    if (import_find(im, v->name)) return true; // an initializer gives its value
+    const GraphValue *found = import_find(im, v->name);
+    for (int i = 0; i < im->graph->inputs.n; i++) {
+        if (im->graph->inputs.at[i] == found)
+            return import_fail(im, arena_printf(im->arena, "two inputs are called '%s'", v->name));
+    }
+    if (found) return true; // an initializer gives its value
     const OnnxTensorType *t = v->type ? v->type->tensor_type : NULL;
     DType type = t ? dtype_from_onnx(t->elem_type) : DT_NONE;
     if (type == DT_NONE) {
@@ -405,8 +425,7 @@ static bool output(Import *im, const OnnxValueInfo *info)
 static bool import(Import *im)
 {
     const OnnxGraph *g = im->model->graph;
-    for (int i = 0; i < g->initializer.n; i++)
-        if (!import_constant(im, g->initializer.at[i].name, &g->initializer.at[i])) return false;
+    if (!initializers(im, g)) return false;
     for (int i = 0; i < g->input.n; i++)
         if (!input(im, &g->input.at[i])) return false;
     if (!import_nodes(im, g->node.at, g->node.n)) return false;
