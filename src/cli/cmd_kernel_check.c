@@ -425,6 +425,9 @@ static heald_status check_kernel(KernelJob *j, const Node *decl, Counts *all)
         diag_note(&j->context->diag, decl->loc, "--shape and --attr say what it is made for");
         return HEALD_DIAGNOSTIC;
     }
+    if (n.skipped == ncase)
+        cli_warning(j->cli, "%s was checked in no case: %s; --shape and --attr say what it is for",
+                    decl->u.sym, n.why);
     diag_clear(&j->context->diag);
     all->passed += n.passed;
     all->failed += n.failed;

@@ -172,6 +172,9 @@ printf 'fn f(x) = x;\n' >"$work/op.hd"
 printf 'op twice_of(x: F[n]) -> (y: F[n]) { y[i] = 2 * x[i]; }\nkernel twice_flat(x: F[n]) -> (y: F[n]) implements twice_of, thrice_of on cuda {\n    launch grid(ceil(n, 32)) block(32);\n    let i = block.x * 32 + thread;\n    y[i] = 2 * (x[i] else 0);\n}\n' >"$work/gpu.hd"
 try "a GPU's kernel is compared with its op" 0 kernel check "$work/gpu.hd" --target interp:sm_80
 err "an op that is not there is told" "twice_flat implements .thrice_of., which is no op"
+printf 'kernel bad(x: f32[n]) -> (y: f32[n]) on cpu { launch grid(n); y[block.x] = nope; }\nkernel good(x: f32[n]) -> (y: f32[n]) on cpu { launch grid(n); y[block.x] = x[block.x]; }\n' >"$work/two.hd"
+try "a kernel for which there is no case, beside another" 0 kernel check "$work/two.hd"
+err "it is named" "bad was checked in no case: unknown name 'nope'"
 printf 'kernel half(x: f32[n]) -> (y: f32[n]) on cpu { launch grid(n / 2); y[block.x] = x[block.x]; }\n' >"$work/half.hd"
 try "results that are not written" 1 kernel check "$work/half.hd" --shape n=5
 out "the first is named" 'y\[2\] is not written; 3 of 5 elements'
