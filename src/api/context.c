@@ -56,6 +56,17 @@ heald_status context_call(heald_context *c, ContextBody *body, void *user)
     return s;
 }
 
+static heald_status refuse_body(heald_context *c, Arena *scratch, void *user)
+{
+    UNUSED(scratch);
+    return error_set(&c->error, HEALD_INVALID_ARGUMENT, "%s", (const char *)user);
+}
+
+heald_status context_refuse(heald_context *c, const char *why)
+{
+    return c ? context_call(c, refuse_body, (void *)why) : HEALD_INVALID_ARGUMENT;
+}
+
 const char *heald_last_error(const heald_context *c)
 {
     return c && c->message ? c->message : c && c->error.status ? c->error.text : "";
@@ -295,7 +306,7 @@ static heald_status add_body(heald_context *c, Arena *scratch, void *user)
 
 heald_status heald_library_add(heald_context *c, const char *name, const char *text)
 {
-    if (!c || !text) return HEALD_INVALID_ARGUMENT;
+    if (!c || !text) return context_refuse(c, "an argument is NULL");
     AddText t = {name ? name : "text", text};
     return context_call(c, add_body, &t);
 }

@@ -40,6 +40,9 @@ struct heald_context {
 typedef heald_status ContextBody(heald_context *c, Arena *scratch, void *user);
 heald_status context_call(heald_context *c, ContextBody *body, void *user);
 
+// HEALD_INVALID_ARGUMENT, with `why` as the message of the context, which may be NULL.
+heald_status context_refuse(heald_context *c, const char *why);
+
 // After work on the context's device outside context_call: the thread's state is as before.
 void context_leave(heald_context *c);
 

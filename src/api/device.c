@@ -100,6 +100,6 @@ static heald_status copy_body(heald_context *c, Arena *scratch, void *user)
 
 heald_status heald_tensor_copy(heald_context *c, const heald_tensor *from, heald_tensor *to)
 {
-    if (!c || !from || !to) return HEALD_INVALID_ARGUMENT;
+    if (!c || !from || !to) return context_refuse(c, "an argument is NULL");
     return context_call(c, copy_body, &(Transfer){from, to});
 }

@@ -37,7 +37,7 @@ static heald_status write_body(heald_context *c, Arena *a, void *user)
 
 heald_status heald_tensor_read(heald_context *c, const char *path, heald_tensor **out)
 {
-    if (!c || !path || !out) return HEALD_INVALID_ARGUMENT;
+    if (!c || !path || !out) return context_refuse(c, "an argument is NULL");
     Transfer t = {.path = path};
     heald_status s = context_call(c, read_body, &t);
     *out = s ? NULL : t.tensor;
@@ -46,6 +46,6 @@ heald_status heald_tensor_read(heald_context *c, const char *path, heald_tensor 
 
 heald_status heald_tensor_write_npy(heald_context *c, const char *path, const heald_tensor *tensor)
 {
-    if (!c || !path || !tensor) return HEALD_INVALID_ARGUMENT;
+    if (!c || !path || !tensor) return context_refuse(c, "an argument is NULL");
     return context_call(c, write_body, &(Transfer){path, (heald_tensor *)tensor});
 }

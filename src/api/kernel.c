@@ -156,12 +156,12 @@ static heald_status compile_body(heald_context *c, Arena *scratch, void *user)
 heald_status heald_compile(heald_context *c, const char *name, const char *text,
                            const heald_compile_options *o, heald_kernel **out)
 {
-    if (!c || !text || !out) return HEALD_INVALID_ARGUMENT;
+    if (!c || !text || !out) return context_refuse(c, "an argument is NULL");
     *out = NULL;
     Compile job = {.name = name ? name : "text", .text = text};
     if (o) {
         size_t size = o->struct_size;
-        if (size < sizeof size || size > 4096) return HEALD_INVALID_ARGUMENT;
+        if (size < sizeof size || size > 4096) return context_refuse(c, "the options have no size");
         memcpy(&job.options, o, size < sizeof *o ? size : sizeof *o);
     }
     job.kernel = memory_alloc_zeroed(sizeof *job.kernel);
@@ -282,6 +282,6 @@ static heald_status run_body(heald_context *c, Arena *scratch, void *user)
 
 heald_status heald_kernel_run(heald_context *c, const heald_kernel *k, heald_tensor *const *params)
 {
-    if (!c || !k || !params) return HEALD_INVALID_ARGUMENT;
+    if (!c || !k || !params) return context_refuse(c, "an argument is NULL");
     return context_call(c, run_body, &(Run){k, params});
 }

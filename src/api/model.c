@@ -109,21 +109,21 @@ static heald_status load(heald_context *c, Load *l, heald_model **out)
 
 heald_status heald_model_load_onnx(heald_context *c, const char *path, heald_model **out)
 {
-    if (!c || !path || !out) return HEALD_INVALID_ARGUMENT;
+    if (!c || !path || !out) return context_refuse(c, "an argument is NULL");
     return load(c, &(Load){.name = path, .path = path}, out);
 }
 
 heald_status heald_model_load_onnx_memory(heald_context *c, const char *name, const void *data,
                                           size_t size, heald_model **out)
 {
-    if (!c || !data || !out) return HEALD_INVALID_ARGUMENT;
+    if (!c || !data || !out) return context_refuse(c, "an argument is NULL");
     return load(c, &(Load){.name = name ? name : "model", .data = data, .size = size}, out);
 }
 
 heald_status heald_model_load_text(heald_context *c, const char *name, const char *text,
                                    const char *graph, heald_model **out)
 {
-    if (!c || !text || !out) return HEALD_INVALID_ARGUMENT;
+    if (!c || !text || !out) return context_refuse(c, "an argument is NULL");
     return load(c,
                 &(Load){.name = name ? name : "text",
                         .data = text,
@@ -240,13 +240,16 @@ static heald_status run_body(heald_context *c, Arena *scratch, void *user)
 
 heald_status heald_model_prepare(heald_model *m, heald_tensor *const *inputs)
 {
-    if (!m || (!inputs && m->graph->inputs.n)) return HEALD_INVALID_ARGUMENT;
+    if (!m) return HEALD_INVALID_ARGUMENT;
+    if ((!inputs && m->graph->inputs.n)) return context_refuse(m->context, "an argument is NULL");
     return context_call(m->context, prepare_body, &(Run){m, inputs, NULL});
 }
 
 heald_status heald_model_run(heald_model *m, heald_tensor *const *inputs, heald_tensor **outputs)
 {
-    if (!m || !outputs || (!inputs && m->graph->inputs.n)) return HEALD_INVALID_ARGUMENT;
+    if (!m) return HEALD_INVALID_ARGUMENT;
+    if (!outputs || (!inputs && m->graph->inputs.n))
+        return context_refuse(m->context, "an argument is NULL");
     return context_call(m->context, run_body, &(Run){m, inputs, outputs});
 }
 

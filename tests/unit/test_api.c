@@ -250,6 +250,7 @@ static void mistakes_about_models(void **state)
     expect_error(c, heald_model_load_text(c, "a.hd", chain, "none", &m), HEALD_NOT_FOUND, "'none'");
     heald_tensor *t;
     expect_error(c, heald_tensor_read(c, "none.npy", &t), HEALD_IO, "none.npy");
+    expect_error(c, heald_tensor_read(c, NULL, &t), HEALD_INVALID_ARGUMENT, "argument is NULL");
     assert_null(t);
     heald_model_destroy(NULL);
     heald_context_destroy(c);
