@@ -39,6 +39,13 @@ static void say(Cli *c, const char *kind, const char *color, const char *fmt, va
             printable(&c->arena, buf_text(&b), "\n\t"));
 }
 
+void cli_print_element(DType type, const void *p)
+{
+    if (type == DT_U64) printf(" %llu", (unsigned long long)dtype_load_i64(type, p));
+    else if (dtype_is_int(type)) printf(" %lld", (long long)dtype_load_i64(type, p));
+    else printf(" %.6g", dtype_load_f64(type, p));
+}
+
 int cli_error(Cli *c, const char *fmt, ...)
 {
     va_list ap;

@@ -23,10 +23,13 @@ typedef struct Cli {
     pthread_mutex_t progress_lock;
 } Cli;
 
-// "heald: error: ..." and always EXIT_ERROR.
 // The text with '?' for control characters: names in models may hold any, and terminals obey them.
 const char *cli_printable(Cli *c, const char *text);
 
+// A space and the element at p, integers with all digits.
+void cli_print_element(DType type, const void *p);
+
+// "heald: error: ..." and always EXIT_ERROR.
 int cli_error(Cli *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void cli_warning(Cli *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 // More about what is done, for --verbose.

@@ -125,7 +125,7 @@ static void print_values(const ScriptParam *p, const KernelData *d, int i)
     enum { SHOWN = 8 };
     const char *at = d->at[i];
     for (int64_t k = 0; k < d->nelem[i] && k < SHOWN; k++)
-        printf(" %g", dtype_load_f64(p->type, at + (size_t)k * dtype_size(p->type)));
+        cli_print_element(p->type, at + (size_t)k * dtype_size(p->type));
     printf("%s\n", d->nelem[i] > SHOWN ? " ..." : "");
 }
 

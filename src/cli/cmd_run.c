@@ -50,8 +50,7 @@ static void print_values(const heald_tensor *t)
 {
     enum { SHOWN = 6 };
     for (int64_t k = 0; k < t->nelem && k < SHOWN; k++)
-        printf(" %.6g",
-               dtype_load_f64(t->dtype, (char *)t->data + (size_t)k * dtype_size(t->dtype)));
+        cli_print_element(t->dtype, (char *)t->data + (size_t)k * dtype_size(t->dtype));
     printf("%s", t->nelem > SHOWN ? " ..." : "");
 }
 

@@ -98,6 +98,9 @@ verdict $? "it does not"
 printf 'graph g(x: f32[n, 4]) -> (y) { y = relu(x); }\n' >"$work/relu.hd"
 try "a graph as text" 0 run "$work/relu.hd" --shape n=3
 out "it is run" '^output +y: f32\[3, 4\]'
+printf 'graph g(x: i64[1]) -> (y) { y = x * 0 + 1000000000001; }\n' >"$work/large.hd"
+try "large integers" 0 run "$work/large.hd"
+out "all digits are shown" 'i64\[1\]  1000000000001$'
 printf 'graph g(x: f32[2]) -> (y, z, w) { y = relu(x); z = relu(-x); let v = z; w = x; }\n' >"$work/three.hd"
 try "three results" 0 run "$work/three.hd" --output-dir "$work/three"
 [ "$(ls "$work/three")" = $'w.npy\ny.npy\nz.npy' ]
