@@ -123,8 +123,7 @@ void cuda_shared_address(Emit *e, Node *ref)
     emit_place(e, place);
     buf_puts(e->out, ")");
     if (constant)
-        buf_printf(e->out, " + %lld",
-                   (long long)(constant * (int64_t)dtype_size(ref->u.buf->type)));
+        buf_printf(e->out, " + %lld", (long long)(constant * cuda_element_bytes(ref->u.buf)));
     buf_puts(e->out, ")");
 }
 

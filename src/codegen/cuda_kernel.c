@@ -52,11 +52,16 @@ void cuda_bound_dims(Kernel *k)
 
 // ---- what a stage needs
 
+int64_t cuda_element_bytes(const Buffer *b)
+{
+    return b->is_mbarrier ? 8 : (int64_t)dtype_size(b->type);
+}
+
 static int64_t buffer_bytes(const Buffer *b)
 {
     int64_t n = 1;
     for (int i = 0; i < b->rank; i++) n *= b->extent[i]->u.i;
-    return n * (b->is_mbarrier ? 8 : (int64_t)dtype_size(b->type));
+    return n * cuda_element_bytes(b);
 }
 
 static int64_t round_up(int64_t n, int64_t to)

@@ -205,4 +205,7 @@ verdict $? "each is timed"
 HEALD_CUDA_DRIVER=$work/none.so try "bench on a GPU without a driver" 2 kernel bench $both --target cuda
 err "it is told" 'no NVIDIA driver'
 try "bench by the interpreter" 2 kernel bench $good --kernel scaled --target interp
+try "source of what has two barriers" 0 kernel source tests/device/intrinsics.hd --kernel mbarrier_cuda --target cuda:sm_90a
+[ "$(grep -c 'mbarrier.arrive.*full_[0-9]*\[0\]) + 8)' "$work/out")" -eq 2 ]
+verdict $? "the second is not the first"
 finish

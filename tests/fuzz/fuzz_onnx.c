@@ -13,14 +13,17 @@ static void require(bool ok)
     if (!ok) abort();
 }
 
+// The folder of external data; a tensor of its own has none.
+static const char *folder;
+static OnnxModel *opened; // has mapped files
+
 static void try_tensor(Arena *a, const OnnxTensor *t)
 {
     DType dtype;
     int64_t dims[ONNX_MAX_RANK];
     int rank;
     const void *data;
-    const char *error =
-        onnx_tensor_decode(a, t, "tests/fuzz/corpus/onnx", &dtype, dims, &rank, &data);
+    const char *error = onnx_tensor_decode(a, t, folder, &dtype, dims, &rank, &data);
     require(!error == (data != NULL));
     if (error) return;
     int64_t n = 1;
@@ -62,6 +65,7 @@ static void try_model(Arena *a, const uint8_t *data, size_t size)
     const char *error = onnx_model_parse(a, "fuzz.onnx", data, size, &m);
     require(!error == (m != NULL));
     if (!m) return;
+    opened = m;
     require(m->graph != NULL &&
             onnx_opset(&m->opset_import, "") == onnx_opset(&m->opset_import, "ai.onnx"));
     try_graph(a, m->graph);
@@ -69,7 +73,12 @@ static void try_model(Arena *a, const uint8_t *data, size_t size)
         try_attrs(a, m->functions.at[i].attribute_proto.at, m->functions.at[i].attribute_proto.n);
         try_nodes(a, m->functions.at[i].node.at, m->functions.at[i].node.n);
     }
-    onnx_model_close(m);
+}
+
+static void close_model(void)
+{
+    if (opened) onnx_model_close(opened);
+    opened = NULL;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -78,11 +87,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     Arena arena = {.limit_bytes = (size_t)64 << 20, .nomem = &nomem};
     if (!setjmp(nomem)) {
         OnnxTensor *t;
+        folder = "tests/fuzz/corpus/onnx";
         try_model(&arena, data, size);
+        close_model();
+        folder = NULL;
         const char *error = onnx_tensor_parse(&arena, "fuzz.pb", data, size, &t);
         require(!error == (t != NULL));
         if (t) try_tensor(&arena, t);
     }
+    close_model();
     arena_free(&arena);
     return 0;
 }
