@@ -19,15 +19,7 @@ build()
             "$dir/libheald_runtime.a" "$dir/libheald_base.a" -l:libxxhash.a -lm -ldl -lpthread
 }
 
-# NVRTC of a Python package, where the system has none.
-find_nvrtc()
-{
-    [ -n "${HEALD_NVRTC:-}" ] && return
-    ls /usr/local/cuda/lib64/libnvrtc.so* >/dev/null 2>&1 && return
-    local found
-    found=$(find / -name 'libnvrtc.so.1[123]*' -not -path '/proc/*' 2>/dev/null | grep -v alt | head -n 1)
-    [ -n "$found" ] && export HEALD_NVRTC=$found
-}
+. bench/find_nvrtc.sh
 
 if [ "${1:-}" = build ]; then
     build

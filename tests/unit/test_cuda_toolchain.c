@@ -103,16 +103,17 @@ static void test_wrong_text(void **state)
     dir_remove(&arena, dir);
 }
 
+static const CaseRow mirrored = {.file = "tests/device/intrinsics.hd",
+                                 .kernel = "mirrored_cuda",
+                                 .inputs = "f32[m, 32]",
+                                 .attrs = "",
+                                 .small = "",
+                                 .large = ""};
+
 static void test_build(void **state)
 {
     UNUSED(state);
     need_toolchain();
-    static const CaseRow row = {.file = "tests/device/intrinsics.hd",
-                                .kernel = "mirrored_cuda",
-                                .inputs = "f32[m, 32]",
-                                .attrs = "",
-                                .small = "",
-                                .large = ""};
     const char *dir = folder(), *why = NULL;
     Builder b = {.cuda = toolchain, .cache = cache_open(&arena, dir, 0, &why)};
     assert_non_null(b.cache);
@@ -120,7 +121,7 @@ static void test_build(void **state)
         CudaCase *c;
         BuiltKernel *k;
         Error e = {0};
-        why = case_new(&row, "sm_80", &c);
+        why = case_new(&mirrored, "sm_80", &c);
         if (!why) why = case_instance(c, NULL);
         if (why) fail_msg("%s", why);
         assert_int_equal(kernel_build(&b, &c->arena, c->kernel, "mirrored", &k, &c->diag, &e),
@@ -146,14 +147,8 @@ static void test_lines(void **state)
 {
     UNUSED(state);
     need_toolchain();
-    static const CaseRow row = {.file = "tests/device/intrinsics.hd",
-                                .kernel = "mirrored_cuda",
-                                .inputs = "f32[m, 32]",
-                                .attrs = "",
-                                .small = "",
-                                .large = ""};
     CudaCase *c;
-    const char *why = case_new(&row, "sm_80", &c);
+    const char *why = case_new(&mirrored, "sm_80", &c);
     if (!why) why = case_instance(c, NULL);
     if (why) fail_msg("%s", why);
     Buf text;
@@ -170,7 +165,7 @@ static void test_lines(void **state)
     const Place at = sources_place(&c->sources, c->decl->loc);
     const char *line = strstr(at.source->text + (c->decl->loc - at.source->base), "] = ");
     int number = sources_place(&c->sources, at.source->base + (Loc)(line - at.source->text)).line;
-    const char *said = arena_printf(&arena, "%s(%d): error: ", row.file, number);
+    const char *said = arena_printf(&arena, "%s(%d): error: ", mirrored.file, number);
     if (!strstr(log, said)) fail_msg("no '%s' in\n%s", said, log);
     case_free(c);
 }
