@@ -145,6 +145,7 @@ class Race:
         return us
 
     def graphed(self, fn):
+        """fn() as a graph. A graph reads its tensors where they were: what fn holds has to live as long."""
         for _ in range(3):
             fn()
         self.wait()
@@ -156,7 +157,7 @@ class Race:
             g.replay()
             return out
 
-        replay.graph = g
+        replay.kept = fn
         return replay
 
     # one row
