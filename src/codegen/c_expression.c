@@ -310,23 +310,8 @@ const char *emit_var_type(Emit *e, const Var *v)
 
 static bool is_arithmetic(NodeKind kind)
 {
-    switch (kind) {
-    case N_ADD:
-    case N_SUB:
-    case N_MUL:
-    case N_DIV:
-    case N_MOD:
-    case N_MIN:
-    case N_MAX:
-    case N_BAND:
-    case N_BOR:
-    case N_BXOR:
-    case N_SHL:
-    case N_SHR:
-    case N_NEG:
-    case N_SELECT: return true;
-    default: return false;
-    }
+    NodeOperands o = node_info[kind].operands;
+    return o == OPERANDS_NUMBERS || o == OPERANDS_INTS || o == OPERANDS_BITS || kind == N_SELECT;
 }
 
 // Operands that are all int are computed in int if the result fits, and widened first if not.

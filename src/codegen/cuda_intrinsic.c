@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Intrinsics as CUDA: the text of the row, or one of the functions below that it names with @.
 #include "codegen/cuda_emit.h"
+#include "passes/arith.h"
 
 #include <string.h>
 
@@ -93,30 +94,12 @@ static void grid_barrier(Emit *e, Node *n)
 
 // ---- asynchronous copies and mbarriers
 
-// A sum without its constant terms, which are added to *constant. NULL: nothing is left.
-static Node *without_constants(Emit *e, Node *n, int64_t *constant)
-{
-    if (n->kind == N_INT) {
-        *constant += n->u.i;
-        return NULL;
-    }
-    if (n->kind != N_ADD) return n;
-    Node *x = without_constants(e, n->kid[0], constant);
-    Node *y = without_constants(e, n->kid[1], constant);
-    if (!x || !y) return x ? x : y;
-    if (x == n->kid[0] && y == n->kid[1]) return n;
-    Node *copy = arena_copy(e->arena, n, sizeof *n + 2 * sizeof(Node *));
-    copy->kid[0] = x;
-    copy->kid[1] = y;
-    return copy;
-}
-
 // Places that differ by a constant share the rest, so that instructions have it as their offset.
 void cuda_shared_address(Emit *e, Node *ref)
 {
     int64_t constant = 0;
     Node *index = REST(ref)[0], *lo = index->kind == N_SPAN ? KID(index, SPAN, lo) : index;
-    Node *rest = without_constants(e, lo, &constant);
+    Node *rest = arith_split(e->arena, lo, &constant);
     Node *place = arena_copy(e->arena, ref, sizeof *ref + ref->nkid * sizeof(Node *));
     REST(place)[0] = rest ? rest : node_i64(e->arena, 0);
     buf_puts(e->out, "\"r\"((uint32_t)__cvta_generic_to_shared(");

@@ -129,6 +129,14 @@ Node *node_cast(Arena *a, DType type, Node *x)
     return n;
 }
 
+Node *node_widen(Arena *a, Node *x, int lanes)
+{
+    if (x->lanes == lanes) return x;
+    Node *n = node_unary(a, N_BROADCAST, x);
+    n->lanes = (uint16_t)lanes;
+    return n;
+}
+
 static bool declares(const Node *stmt)
 {
     return stmt->kind == N_DEFINE || stmt->kind == N_DECLARE || stmt->kind == N_ALLOC;

@@ -250,6 +250,8 @@ Node *node_binary(Arena *a, NodeKind kind, Node *x, Node *y);
 Node *node_select(Arena *a, Node *cond, Node *x, Node *y);
 // x itself if it has that type.
 Node *node_cast(Arena *a, DType type, Node *x);
+// x itself if it has so many lanes, else BROADCAST of the scalar x.
+Node *node_widen(Arena *a, Node *x, int lanes);
 // Flattens nested SEQs without declarations of their own; skips NULL; one SEQ alone is returned
 // itself.
 Node *node_seq(Arena *a, Loc loc, int n, Node *const *stmt);

@@ -115,18 +115,8 @@ static double count_children(Counter *c, Node *n)
 static double own(const Node *n)
 {
     if (!dtype_is_float((DType)n->type)) return 0;
-    switch (n->kind) {
-    case N_ADD:
-    case N_SUB:
-    case N_MUL:
-    case N_DIV:
-    case N_MOD:
-    case N_MIN:
-    case N_MAX:
-    case N_NEG: return n->lanes;
-    case N_INTRIN: return n->lanes * (intrinsic_id(n->u.intr) == INTR_FMA ? 2.0 : 1.0);
-    default: return 0;
-    }
+    if (n->kind == N_INTRIN) return n->lanes * (intrinsic_id(n->u.intr) == INTR_FMA ? 2.0 : 1.0);
+    return node_info[n->kind].operands == OPERANDS_NUMBERS ? n->lanes : 0;
 }
 
 static double count_loop(Counter *c, Node *n)

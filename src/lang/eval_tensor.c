@@ -61,16 +61,6 @@ static Node *access_node(Eval *e, Loc loc, NodeKind kind, Buffer *b, int n, Node
     return a;
 }
 
-static Node *widen(Eval *e, Node *x, int lanes)
-{
-    if (x->lanes == lanes) return x;
-    Node *b = node_new(e->arena, N_BROADCAST, x->loc, 1);
-    b->kid[0] = x;
-    b->type = x->type;
-    b->lanes = (uint16_t)lanes;
-    return b;
-}
-
 bool memory_load(Eval *e, Loc loc, Buffer *b, int n, const Value *index, Value *out)
 {
     Node *at[EVAL_MAX_RANK];
@@ -93,7 +83,7 @@ static bool store_node(Eval *e, Loc loc, Buffer *b, int n, const Value *index, V
     if (x->lanes != lanes && x->lanes != 1)
         return eval_fail(e, loc, "a vector of %d lanes is stored where %d elements are named",
                          x->lanes, lanes);
-    Node *s = access_node(e, loc, N_STORE, b, n, at, 0, widen(e, x, lanes));
+    Node *s = access_node(e, loc, N_STORE, b, n, at, 0, node_widen(e->arena, x, lanes));
     s->type = DT_NONE;
     s->sub = (uint8_t)guard;
     eval_emit(e, s);
@@ -115,7 +105,7 @@ static bool leaf_load(Eval *e, Loc loc, Tensor *t, int n, const Value *index, co
     if (!other && e->guard_leaves && n > 0) other = &zero;
     if (other) {
         if (!eval_node_as(e, loc, *other, t->type, &x)) return false;
-        x = widen(e, x, lanes);
+        x = node_widen(e->arena, x, lanes);
     }
     *out = value_expr(access_node(e, loc, other ? N_LOAD_ELSE : N_LOAD, t->buf, n, at, lanes, x));
     return true;

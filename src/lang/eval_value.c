@@ -126,16 +126,6 @@ DType promote_types(DType a, DType b)
     return dtypes[s].bits > dtypes[u].bits ? s : DT_NONE;
 }
 
-static Node *to_lanes(Eval *e, Node *x, int lanes)
-{
-    if (x->lanes == lanes) return x;
-    Node *b = node_new(e->arena, N_BROADCAST, x->loc, 1);
-    b->kid[0] = x;
-    b->type = x->type;
-    b->lanes = (uint16_t)lanes;
-    return b;
-}
-
 bool eval_promote(Eval *e, Loc loc, Value a, Value b, Node **x, Node **y)
 {
     bool ka = value_is_known(&a), kb = value_is_known(&b);
@@ -161,8 +151,8 @@ bool eval_promote(Eval *e, Loc loc, Value a, Value b, Node **x, Node **y)
     int lanes = (*x)->lanes > (*y)->lanes ? (*x)->lanes : (*y)->lanes;
     if (((*x)->lanes != lanes && (*x)->lanes != 1) || ((*y)->lanes != lanes && (*y)->lanes != 1))
         return eval_fail(e, loc, "vectors of %d and %d lanes do not mix", (*x)->lanes, (*y)->lanes);
-    *x = to_lanes(e, *x, lanes);
-    *y = to_lanes(e, *y, lanes);
+    *x = node_widen(e->arena, *x, lanes);
+    *y = node_widen(e->arena, *y, lanes);
     return true;
 }
 
@@ -425,9 +415,10 @@ bool eval_select(Eval *e, Loc loc, Value cond, Value a, Value b, Value *out)
     if (!eval_node(e, loc, cond, &c) || !eval_promote(e, loc, a, b, &x, &y)) return false;
     if (c->type != DT_BOOL)
         return eval_fail(e, loc, "the condition is %s, not a bool", dtypes[c->type].name);
-    c = to_lanes(e, c, x->lanes > c->lanes ? x->lanes : c->lanes);
-    *out = value_expr(node_fold(
-        e->arena, node_select(e->arena, c, to_lanes(e, x, c->lanes), to_lanes(e, y, c->lanes))));
+    c = node_widen(e->arena, c, x->lanes > c->lanes ? x->lanes : c->lanes);
+    *out =
+        value_expr(node_fold(e->arena, node_select(e->arena, c, node_widen(e->arena, x, c->lanes),
+                                                   node_widen(e->arena, y, c->lanes))));
     return true;
 }
 

@@ -71,6 +71,18 @@ Node *arith_mul(Arena *a, Node *x, Node *y)
     return arith_ramp(a, scalar(a, N_MUL, bx, by), s, wider(x, y));
 }
 
+Node *arith_split(Arena *a, Node *n, int64_t *constant)
+{
+    if (n->kind == N_INT) {
+        *constant += n->u.i;
+        return NULL;
+    }
+    if (n->kind != N_ADD) return n;
+    Node *x = arith_split(a, n->kid[0], constant), *y = arith_split(a, n->kid[1], constant);
+    if (x == n->kid[0] && y == n->kid[1]) return n;
+    return x && y ? arith_add(a, x, y) : x ? x : y;
+}
+
 // ---- division: a sum splits into terms that d divides and a rest
 
 static Node *sum(Arena *a, Node *x, Node *y)

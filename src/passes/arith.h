@@ -17,6 +17,9 @@ Node *arith_mul(Arena *a, Node *x, Node *y);
 Node *arith_div(Arena *a, Node *x, int64_t d); // floor(x / d), d > 0
 Node *arith_mod(Arena *a, Node *x, int64_t d); // x mod d in [0, d)
 
+// A sum without its constant terms, which are added to *constant. NULL: nothing is left.
+Node *arith_split(Arena *a, Node *n, int64_t *constant);
+
 // Any binary operator, comparison included, the narrower operand widened; folded.
 Node *arith_binary(Arena *a, NodeKind kind, Node *x, Node *y);
 

@@ -63,18 +63,6 @@ static Node *expanded(Run *r, Node *n)
     return rejoined(node_fold(a, copy));
 }
 
-static Node *without_constants(Arena *a, Node *n, int64_t *constant)
-{
-    if (n->kind == N_INT) {
-        *constant += n->u.i;
-        return NULL;
-    }
-    if (n->kind != N_ADD) return n;
-    Node *x = without_constants(a, n->kid[0], constant);
-    Node *y = without_constants(a, n->kid[1], constant);
-    return x && y ? arith_add(a, x, y) : x ? x : y;
-}
-
 // (x + 1) * 4 is x * 4 + 4.
 static Node *spread(Arena *a, Node *n)
 {
@@ -93,7 +81,7 @@ static Access *access_new(Run *r, Node *n)
     if (!at) return NULL;
     Access *x = NEW(a, Access);
     *x = (Access){.node = n, .buffer = n->u.buf, .statement = r->statement};
-    x->base = without_constants(a, spread(a, at), &x->offset);
+    x->base = arith_split(a, spread(a, at), &x->offset);
     return x;
 }
 
