@@ -282,10 +282,20 @@ HEALD_API heald_status heald_model_load_text(heald_context *ctx, const char *nam
                                              const char *graph, heald_model **out);
 HEALD_API void heald_model_destroy(heald_model *m); // NULL is fine
 
-HEALD_API int heald_model_input_count(const heald_model *m); // initialisers are no inputs
+HEALD_API int heald_model_input_count(const heald_model *m); // those that must be given
 HEALD_API int heald_model_output_count(const heald_model *m);
 HEALD_API const heald_value_info *heald_model_input(const heald_model *m, int i); // NULL: no such
 HEALD_API const heald_value_info *heald_model_output(const heald_model *m, int i);
+
+// Initializers of an ONNX model that are among its inputs too (before IR version 4 all are): the
+// file has their values, so that nobody needs to give them. They are counted apart, and are none of
+// the inputs above.
+HEALD_API int heald_model_optional_count(const heald_model *m);
+HEALD_API const heald_value_info *heald_model_optional(const heald_model *m, int i);
+// From now on this tensor, which is retained, takes the place of the file's value; NULL: the file's
+// again. With other optional inputs given than before, the next run compiles the model once more:
+// what is given is an input as any, not folded or packed, and may be given anew without compiling.
+HEALD_API heald_status heald_model_give(heald_model *m, int i, heald_tensor *t);
 
 // Compiles the model, as the first run with these inputs would. Dimensions that the model leaves
 // open stay open, so that other sizes need no other compilation; where it cannot do with that, it

@@ -91,6 +91,8 @@ static heald_status load_body(heald_context *c, Arena *scratch, void *user)
     if (s) return s;
     m->input = describe(m, &m->graph->inputs);
     m->output = describe(m, &m->graph->outputs);
+    m->optional = describe(m, &m->graph->defaults);
+    m->given = NEW_ARRAY(&m->arena, heald_tensor *, m->graph->defaults.n);
     model_section_init(&m->section, c, m->graph);
     return HEALD_OK;
 }
@@ -137,6 +139,7 @@ void heald_model_destroy(heald_model *m)
 {
     if (!m) return;
     model_section_free(&m->section);
+    model_given_free(m);
     context_leave(m->context);
     onnx_model_close(m->onnx);
     if (m->file.data) file_unmap(&m->file);
@@ -166,20 +169,22 @@ const heald_value_info *heald_model_output(const heald_model *m, int i)
 
 // ---- instances
 
-static void wanted_shape(const heald_value_info *v, Buf *out)
+const char *value_info_text(Arena *a, const heald_value_info *v)
 {
-    buf_printf(out, "%s[", dtypes[v->dtype].name);
+    Buf out;
+    buf_init(&out, a);
+    buf_printf(&out, "%s[", dtypes[v->dtype].name);
     for (int i = 0; i < v->rank; i++) {
-        buf_puts(out, i ? ", " : "");
-        if (v->dims[i] >= 0) buf_printf(out, "%lld", (long long)v->dims[i]);
-        else buf_puts(out, v->dim_names[i] ? v->dim_names[i] : "?");
+        buf_puts(&out, i ? ", " : "");
+        if (v->dims[i] >= 0) buf_printf(&out, "%lld", (long long)v->dims[i]);
+        else buf_puts(&out, v->dim_names[i] ? v->dim_names[i] : "?");
     }
-    buf_puts(out, v->rank < 0 ? "...]" : "]");
+    buf_puts(&out, v->rank < 0 ? "...]" : "]");
+    return buf_text(&out);
 }
 
-static heald_status check_input(heald_model *m, int i, const heald_tensor *t)
+heald_status model_check_input(heald_model *m, const heald_value_info *v, const heald_tensor *t)
 {
-    const heald_value_info *v = &m->input[i];
     heald_context *c = m->context;
     if (!t) {
         return error_set(&c->error, HEALD_INVALID_ARGUMENT, "input '%s' is missing", v->name);
@@ -187,30 +192,34 @@ static heald_status check_input(heald_model *m, int i, const heald_tensor *t)
     bool fits = (int)t->dtype == (int)v->dtype && (v->rank < 0 || v->rank == t->rank);
     for (int k = 0; fits && k < v->rank; k++) fits = v->dims[k] < 0 || v->dims[k] == t->dims[k];
     if (fits) return HEALD_OK;
-    Buf want;
-    buf_init(&want, &c->scratch);
-    wanted_shape(v, &want);
     char have[256];
     return error_set(&c->error, HEALD_INVALID_ARGUMENT, "input '%s' is %s, the model wants %s",
                      v->name, shape_format(have, sizeof have, t->dtype, t->rank, t->dims),
-                     buf_text(&want));
+                     value_info_text(&c->scratch, v));
 }
 
 heald_status model_instance(heald_model *m, heald_tensor *const *inputs, ModelInstance **out)
 {
     *out = NULL;
     for (int i = 0; i < m->graph->inputs.n; i++) {
-        heald_status s = check_input(m, i, inputs[i]);
+        heald_status s = model_check_input(m, &m->input[i], inputs[i]);
         if (s) return s;
     }
-    return model_section_instance(&m->section, inputs, out);
+    ModelSection *section;
+    heald_status s = model_section(m, &section);
+    inputs = model_inputs(m, &m->context->scratch, inputs);
+    return s ? s : model_section_instance(section, inputs, out);
 }
 
 heald_status model_run(heald_model *m, heald_tensor *const *inputs, heald_tensor **outputs)
 {
     ModelInstance *in;
+    ModelSection *section;
     heald_status s = model_instance(m, inputs, &in);
-    return s ? s : section_run_host(&m->section.base, inputs, outputs, &m->context->error);
+    if (!s) s = model_section(m, &section);
+    if (s) return s;
+    inputs = model_inputs(m, &m->context->scratch, inputs);
+    return section_run_host(&section->base, inputs, outputs, &m->context->error);
 }
 
 // ---- public
@@ -255,5 +264,6 @@ heald_status heald_model_run(heald_model *m, heald_tensor *const *inputs, heald_
 
 const ModelInstance *model_current(const heald_model *m)
 {
-    return model_section_current(&m->section);
+    const ModelSection *section = model_current_section(m);
+    return section ? model_section_current(section) : NULL;
 }

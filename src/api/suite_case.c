@@ -19,7 +19,7 @@ typedef struct Case {
     double rtol, atol;
     Graph *graph;
     TestData data;
-    HostTensor **given; // by input of the graph
+    const HostTensor **given; // (inputs, then defaults)
     ModelSection section;
 } Case;
 
@@ -50,18 +50,23 @@ static bool is_bits(DType type, const HostTensor *t)
     return type == DT_BF16 && t->dtype == DT_U16;
 }
 
-// Data by position.
+// The section for what the data gives.
 static bool give_inputs(Case *c)
 {
     const Graph *g = c->graph;
-    if (c->data.ninput > g->inputs.n) return fail(c, "more data than inputs");
-    c->given = NEW_ARRAY(c->arena, HostTensor *, g->inputs.n);
-    for (int i = 0; i < c->data.ninput; i++) {
-        c->given[i] = &c->data.input[i];
-        if (is_bits(g->inputs.at[i]->type, c->given[i])) c->given[i]->dtype = DT_BF16;
-        g->inputs.at[i]->rank = -1; // the data decides: some models declare another shape
-    }
-    if (c->data.ninput < g->inputs.n) return fail(c, "an input has no data");
+    bool more = false;
+    c->given = NEW_ARRAY(c->arena, const HostTensor *, g->inputs.n + g->defaults.n);
+    const char *why = test_data_place(c->arena, &c->data, g, c->given);
+    if (why) return fail(c, why);
+    bool *given = NEW_ARRAY(c->arena, bool, g->defaults.n);
+    for (int i = 0; i < g->defaults.n; i++) more |= given[i] = c->given[g->inputs.n + i] != NULL;
+    if (!more && c->section.graph == g) return true;
+    model_section_free(&c->section);
+    model_section_init(&c->section, c->context,
+                       more ? graph_without_defaults(g, c->arena, given) : g);
+    c->section.closed = true;
+    for (int i = 0; i < c->section.graph->inputs.n; i++) // the data decides: some declare another
+        c->section.graph->inputs.at[i]->rank = -1;
     return true;
 }
 
@@ -97,21 +102,27 @@ static bool compare(Case *c, int output, const heald_tensor *got)
                              (long long)got->nelem, (long long)d.first, d.got, d.want));
 }
 
-static heald_status make_tensors(Case *c, int n, HostTensor *const *from, heald_tensor **to)
+static heald_status make_tensors(Case *c, heald_tensor **to)
 {
     heald_status s = HEALD_OK;
-    for (int i = 0; i < n && !s; i++)
-        s = heald_tensor_from_memory((heald_dtype)from[i]->dtype, from[i]->rank, from[i]->dims,
-                                     (void *)from[i]->data, NULL, NULL, &to[i]);
+    const GraphValues *inputs = &c->section.graph->inputs;
+    int n = c->graph->inputs.n + c->graph->defaults.n;
+    for (int i = 0, at = 0; i < n && !s; i++) {
+        const HostTensor *t = c->given[i];
+        if (!t) continue;
+        DType type = is_bits(inputs->at[at]->type, t) ? DT_BF16 : t->dtype;
+        s = heald_tensor_from_memory((heald_dtype)type, t->rank, t->dims, (void *)t->data, NULL,
+                                     NULL, &to[at++]);
+    }
     return s ? error_set(&c->context->error, s, "an input cannot be a tensor") : s;
 }
 
 static heald_status run_model(Case *c, heald_tensor **outputs)
 {
     Error *e = &c->context->error;
-    heald_tensor **inputs = NEW_ARRAY(c->arena, heald_tensor *, c->graph->inputs.n);
+    heald_tensor **inputs = NEW_ARRAY(c->arena, heald_tensor *, c->section.graph->inputs.n);
     ModelInstance *in;
-    heald_status s = make_tensors(c, c->graph->inputs.n, c->given, inputs);
+    heald_status s = make_tensors(c, inputs);
     if (!s) s = model_section_instance(&c->section, inputs, &in);
     if (s) return s;
     if (*in->note) c->k->note = arena_printf(c->arena, "specialised on %s", in->note);
@@ -176,8 +187,6 @@ void suite_case_run(heald_context *context, Arena *a, double rtol, double atol, 
         fail_diag(&c);
         return;
     }
-    model_section_init(&c.section, context, c.graph);
-    c.section.closed = true;
     run_sets(&c);
     model_section_free(&c.section);
 }

@@ -30,6 +30,31 @@ const char *test_data_read(Arena *a, const char *folder, TestData *out)
     return why ? why : read_list(a, folder, "output", &out->output, &out->noutput);
 }
 
+static int position(const Graph *g, const char *name)
+{
+    for (int i = 0; i < g->inputs.n; i++)
+        if (!strcmp(g->inputs.at[i]->name, name)) return i;
+    for (int i = 0; i < g->defaults.n; i++)
+        if (!strcmp(g->defaults.at[i]->name, name)) return g->inputs.n + i;
+    return -1;
+}
+
+const char *test_data_place(Arena *a, const TestData *d, const Graph *g, const HostTensor **given)
+{
+    int n = g->inputs.n;
+    for (int i = 0; i < n + g->defaults.n; i++) given[i] = NULL;
+    if (d->ninput > n + g->defaults.n) return "more data than inputs";
+    for (int i = 0; i < d->ninput; i++) {
+        int at = d->ninput > n ? position(g, d->input[i].name) : i;
+        if (at < 0 || given[at])
+            return arena_printf(a, "input_%d.pb, '%s', is none of the inputs", i, d->input[i].name);
+        given[at] = &d->input[i];
+    }
+    for (int i = 0; i < n; i++)
+        if (!given[i]) return arena_printf(a, "input '%s' has no data", g->inputs.at[i]->name);
+    return NULL;
+}
+
 const char *test_data_sets(Arena *a, const char *model_folder, char ***folders, int *n)
 {
     static const char prefix[] = "test_data_set_";

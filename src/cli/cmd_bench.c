@@ -168,15 +168,17 @@ static const Graph *known_graph(ModelJob *j, const ModelInstance *in, Arena *a)
 {
     heald_context *c = j->cli->context;
     if (!in->base.open) return in->compiled->graph;
-    const int64_t **dims = NEW_ARRAY(a, const int64_t *, j->ninput);
-    int *rank = NEW_ARRAY(a, int, j->ninput);
-    for (int i = 0; i < j->ninput; i++) {
-        dims[i] = heald_tensor_dims(j->input[i]);
-        rank[i] = heald_tensor_rank(j->input[i]);
+    const Graph *from = model_current_section(j->model)->graph;
+    heald_tensor **input = model_inputs(j->model, a, j->input);
+    const int64_t **dims = NEW_ARRAY(a, const int64_t *, from->inputs.n);
+    int *rank = NEW_ARRAY(a, int, from->inputs.n);
+    for (int i = 0; i < from->inputs.n; i++) {
+        dims[i] = heald_tensor_dims(input[i]);
+        rank[i] = heald_tensor_rank(input[i]);
     }
     Specialisation s = {
         .dims = dims, .rank = rank, .data = in->base.fixed, .precision = c->precision};
-    const Graph *g = graph_specialise(j->model->graph, a, &s, &c->host, &c->diag);
+    const Graph *g = graph_specialise(from, a, &s, &c->host, &c->diag);
     diag_clear(&c->diag);
     return g ? g : in->compiled->graph;
 }
@@ -199,14 +201,16 @@ static heald_status profile_body(heald_context *c, Arena *scratch, void *user)
     const ModelInstance *in = model_current(j->model);
     heald_status s = find_ceilings(c, a, b);
     PlanInstance *plan;
-    if (!s) s = plan_prepare_tensors(in->base.runner, j->input, &plan, &c->error);
+    if (!s)
+        s = plan_prepare_tensors(in->base.runner, model_inputs(j->model, a, j->input), &plan,
+                                 &c->error);
     if (s) return s;
     Profile p = {.bench = b, .plan = in->compiled->plan};
     p.work = model_work(in->compiled, known_graph(j, in, a), plan, &c->host, a);
     b->step = NEW_ARRAY(a, BenchStep, p.plan->steps.n);
     s = profile_runs(j, in->base.runner, &p);
     SectionCount count = {0};
-    model_section_count(&j->model->section, &count);
+    model_section_count(model_current_section(j->model), &count);
     b->nsection = count.nsection;
     b->memory_bytes = plan_instance_bytes(plan);
     if (!s) sum_kernels(b, a);

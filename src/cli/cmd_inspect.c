@@ -138,6 +138,21 @@ static void print_steps(Cli *c, ModelJob *j, const ModelInstance *in)
     }
 }
 
+// Initializers that a caller may give: all by name with -v.
+static void print_optional(Cli *c, const ModelJob *j)
+{
+    enum { SHOWN = 8 };
+    int n = j->noptional, shown = cli_has(c, OPT_VERBOSE) || n <= SHOWN ? n : SHOWN;
+    if (!n) return;
+    printf("optional inputs, of which the file has the values: ");
+    for (int i = 0; i < shown; i++) {
+        const heald_value_info *v = heald_model_optional(j->model, i);
+        printf("%s%s %s", i ? ", " : "", cli_printable(c, v->name), value_info_text(&c->arena, v));
+    }
+    if (shown < n) printf(", and %d more", n - shown);
+    printf("\n");
+}
+
 static int inspect(Cli *c, ModelJob *j)
 {
     if (heald_model_prepare(j->model, j->input)) return cli_context_error(c);
@@ -145,6 +160,7 @@ static int inspect(Cli *c, ModelJob *j)
     const ModelInstance *in = model_current(j->model);
     const char *svg = cli_text(c, OPT_SVG);
     if (svg) return write_picture(c, j, in->compiled, svg);
+    print_optional(c, j);
     print_model(c, j, in->compiled);
     if (!in->nsection) return EXIT_DONE;
     if (heald_model_run(j->model, j->input, j->output)) return cli_context_error(c);

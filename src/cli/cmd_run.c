@@ -61,9 +61,11 @@ static int print_results(ModelJob *j)
     model_warn_precision(j);
     const char *why = dir ? dir_make(&c->arena, dir) : NULL;
     if (why) return cli_error(c, "%s", why);
-    for (int i = 0; i < j->ninput; i++)
-        printf("input   %s: %s  %s\n", cli_printable(c, heald_model_input(j->model, i)->name),
+    for (int i = 0; i < j->ninput + j->noptional; i++) {
+        if (!j->input[i]) continue;
+        printf("input   %s: %s  %s\n", cli_printable(c, model_input_info(j, i)->name),
                tensor_text(&c->arena, j->input[i]), j->source[i] ? j->source[i] : "random");
+    }
     for (int i = 0; i < j->noutput; i++) {
         printf("output  %s: %s ", cli_printable(c, heald_model_output(j->model, i)->name),
                tensor_text(&c->arena, j->output[i]));
@@ -119,7 +121,7 @@ static int run_all(ModelJob *j, int64_t n)
     int status = print_results(j);
     if (status || cli_has(c, OPT_QUIET)) return status;
     SectionCount count = {0};
-    model_section_count(&j->model->section, &count);
+    model_section_count(model_current_section(j->model), &count);
     printf("%s; kernels %d, of these from the cache %d; ", model_precision_text(j), count.nkernel,
            count.ncached);
     if (count.nsection > 1) printf("%d sections, %d plans; ", count.nsection, count.nplan);

@@ -40,18 +40,26 @@ int model_open(Cli *c, ModelJob *j)
     }
     if (s) return cli_context_error(c);
     j->ninput = heald_model_input_count(j->model);
+    j->noptional = heald_model_optional_count(j->model);
     j->noutput = heald_model_output_count(j->model);
-    j->input = NEW_ARRAY(&c->arena, heald_tensor *, j->ninput);
+    j->input = NEW_ARRAY(&c->arena, heald_tensor *, j->ninput + j->noptional);
     j->output = NEW_ARRAY(&c->arena, heald_tensor *, j->noutput);
-    j->source = NEW_ARRAY(&c->arena, const char *, j->ninput);
+    j->source = NEW_ARRAY(&c->arena, const char *, j->ninput + j->noptional);
     return EXIT_DONE;
+}
+
+const heald_value_info *model_input_info(const ModelJob *j, int i)
+{
+    return i < j->ninput ? heald_model_input(j->model, i)
+                         : heald_model_optional(j->model, i - j->ninput);
 }
 
 void model_drop_tensors(ModelJob *j)
 {
-    for (int i = 0; i < j->ninput; i++) {
+    for (int i = 0; i < j->ninput + j->noptional; i++) {
         heald_tensor_release(j->input[i]);
         j->input[i] = NULL;
+        if (i >= j->ninput) heald_model_give(j->model, i - j->ninput, NULL);
     }
     for (int i = 0; i < j->noutput; i++) {
         heald_tensor_release(j->output[i]);
@@ -65,24 +73,38 @@ void model_close(ModelJob *j)
     heald_model_destroy(j->model);
 }
 
+// Optional inputs that were given take the place of the model's own.
+static int give_optional(ModelJob *j)
+{
+    for (int i = 0; i < j->noptional; i++)
+        if (heald_model_give(j->model, i, j->input[j->ninput + i]))
+            return cli_context_error(j->cli);
+    return EXIT_DONE;
+}
+
 int model_take_data(ModelJob *j, const char *dir, TestData *data)
 {
     Cli *c = j->cli;
     if (!path_is_dir(dir)) return cli_error(c, "%s is no folder", dir);
     const char *why = test_data_read(&c->arena, dir, data);
     if (why) return cli_error(c, "%s", why);
-    if (data->ninput != j->ninput || data->noutput > j->noutput) {
+    if (data->ninput < j->ninput || data->ninput > j->ninput + j->noptional ||
+        data->noutput > j->noutput) {
         return cli_error(c, "%s has %d inputs and %d outputs, the model %d and %d", dir,
                          data->ninput, data->noutput, j->ninput, j->noutput);
     }
+    int n = j->ninput + j->noptional;
+    const HostTensor **given = NEW_ARRAY(&c->arena, const HostTensor *, n);
+    why = test_data_place(&c->arena, data, j->model->graph, given);
+    if (why) return cli_error(c, "%s: %s", dir, why);
     model_drop_tensors(j);
-    for (int i = 0; i < j->ninput; i++) {
-        const HostTensor *t = &data->input[i];
-        if (heald_tensor_from_memory((heald_dtype)t->dtype, t->rank, t->dims, (void *)t->data, NULL,
-                                     NULL, &j->input[i]))
+    for (int i = 0; i < n; i++) {
+        const HostTensor *t = given[i];
+        if (t && heald_tensor_from_memory((heald_dtype)t->dtype, t->rank, t->dims, (void *)t->data,
+                                          NULL, NULL, &j->input[i]))
             return cli_error(c, "%s: input %d is no tensor", dir, i);
     }
-    return EXIT_DONE;
+    return give_optional(j);
 }
 
 // ---- pictures
@@ -112,8 +134,7 @@ static int take_picture(ModelJob *j, int i, const char *path)
         return EXIT_ERROR;
     const char *why = image_read(&c->arena, path, &j->picture);
     if (why) return cli_error(c, "%s", why);
-    why = image_to_tensor(&c->arena, &j->picture, &scale, heald_model_input(j->model, i),
-                          &j->input[i]);
+    why = image_to_tensor(&c->arena, &j->picture, &scale, model_input_info(j, i), &j->input[i]);
     return why ? cli_error(c, "%s: %s", path, why) : EXIT_DONE;
 }
 
@@ -127,12 +148,13 @@ static int take_file(ModelJob *j, const char *text)
     Buf names;
     buf_init(&names, &c->arena);
     int i = 0;
-    for (; i < j->ninput; i++) {
-        const char *known = heald_model_input(j->model, i)->name;
+    for (; i < j->ninput + j->noptional; i++) {
+        const char *known = model_input_info(j, i)->name;
         if (!strcmp(known, name)) break;
-        buf_printf(&names, "%s%s", i ? ", " : "", known);
+        if (i < j->ninput) buf_printf(&names, "%s%s", i ? ", " : "", known);
     }
-    if (i == j->ninput) {
+    if (i == j->ninput + j->noptional) {
+        if (j->noptional) buf_printf(&names, " (and %d optional ones)", j->noptional);
         return cli_error(c, "%s has no input '%s'; its inputs are: %s", j->path, name,
                          buf_text(&names));
     }
@@ -243,7 +265,7 @@ int model_take_inputs(ModelJob *j)
     Random r = {(uint64_t)seed};
     for (int i = 0; i < j->ninput; i++)
         if (!j->input[i] && take_random(j, i, &o, names, &r)) return EXIT_ERROR;
-    return EXIT_DONE;
+    return give_optional(j);
 }
 
 // ---- precision

@@ -12,10 +12,10 @@ typedef struct ModelJob {
     Cli *cli;
     heald_model *model;
     const char *path; // of the .onnx file
-    int ninput, noutput;
-    heald_tensor **input;  // (ninput), NULL until given
+    int ninput, noptional, noutput;
+    heald_tensor **input;  // (ninput + noptional), NULL until given; optional ones come last
     heald_tensor **output; // (noutput), NULL until run
-    const char **source;   // (ninput) file of an input, or NULL
+    const char **source;   // (ninput + noptional) file of an input, or NULL
     Image picture;         // the last picture given; width 0: none
     int64_t batch;         // extent of the open first axes of random inputs; 0: not given
 } ModelJob;
@@ -37,6 +37,9 @@ void model_drop_tensors(ModelJob *j);
 void model_warn_precision(ModelJob *j);
 // "precision f16 in 12 of 14 nodes"; "precision f32"
 const char *model_precision_text(ModelJob *j);
+
+// An input, or from j->ninput on an optional one.
+const heald_value_info *model_input_info(const ModelJob *j, int i);
 
 // "f32[1, 3]"
 const char *tensor_text(Arena *a, const heald_tensor *t);

@@ -374,14 +374,37 @@ static Value dimension(Import *im, const OnnxDim *d)
     return named ? value_str(intern(im->library->names, d->dim_param)) : value_none();
 }
 
+// An initializer that is an input too: of its own shape, but for extents that the input leaves open.
+static void input_with_default(Import *im, const OnnxValueInfo *info, const GraphValue *v)
+{
+    const OnnxTensorType *t = info->type ? info->type->tensor_type : NULL;
+    bool declared = t && t->shape && t->shape->dim.n == v->rank;
+    Value dims[GRAPH_MAX_RANK];
+    for (int i = 0; i < v->rank; i++) {
+        dims[i] = declared ? dimension(im, &t->shape->dim.at[i]) : v->dims[i];
+        if (dims[i].kind == V_INT) dims[i] = v->dims[i];
+    }
+    graph_default(im->graph, v, dims);
+}
+
+static bool is_input(const Import *im, const GraphValue *v)
+{
+    for (int i = 0; i < im->graph->inputs.n; i++)
+        if (im->graph->inputs.at[i] == v) return true;
+    for (int i = 0; i < im->graph->defaults.n; i++)
+        if (im->graph->defaults.at[i]->id == v->id) return true;
+    return false;
+}
+
 static bool input(Import *im, const OnnxValueInfo *v)
 {
     const GraphValue *found = import_find(im, v->name);
-    for (int i = 0; i < im->graph->inputs.n; i++) {
-        if (im->graph->inputs.at[i] == found)
-            return import_fail(im, arena_printf(im->arena, "two inputs are called '%s'", v->name));
+    if (found && is_input(im, found))
+        return import_fail(im, arena_printf(im->arena, "two inputs are called '%s'", v->name));
+    if (found) {
+        if (!is_small(im, found)) input_with_default(im, v, found);
+        return true;
     }
-    if (found) return true; // an initializer gives its value
     const OnnxTensorType *t = v->type ? v->type->tensor_type : NULL;
     DType type = t ? dtype_from_onnx(t->elem_type) : DT_NONE;
     if (type == DT_NONE) {

@@ -374,7 +374,7 @@ static const int64_t *numbers(Specialiser *s, const GraphNode *n, const char *na
 }
 
 // A loop without a number of iterations whose condition cannot change.
-static bool never_ends(const GraphNode *n)
+static bool never_ends(const Specialiser *s, const GraphNode *n)
 {
     const GraphBody *b = n->body;
     const GraphValue *cond = b->outputs.at[0];
@@ -382,7 +382,9 @@ static bool never_ends(const GraphNode *n)
     for (int i = 0; i < b->nodes.n && cond->producer && !strcmp(cond->producer->origin, "Identity");
          i++)
         cond = cond->producer->input[0];
-    return cond == b->inputs.at[1] || (cond->data && dtype_load_i64(cond->type, cond->data));
+    if (cond == b->inputs.at[1]) return true;
+    cond = s->from->values.at[cond->id]; // the caller may give it
+    return cond->data && dtype_load_i64(cond->type, cond->data);
 }
 
 static bool loop_step(Cutter *c, const GraphNode *n)
@@ -398,7 +400,7 @@ static bool loop_step(Cutter *c, const GraphNode *n)
         diag_error(s->diag, 0, "%s has a body of other inputs and outputs", n->origin);
         return node_fails(n, s->diag);
     }
-    if (never_ends(n)) {
+    if (never_ends(s, n)) {
         diag_error(s->diag, 0, "%s would never end: its condition stays what it is", n->origin);
         return node_fails(n, s->diag);
     }

@@ -83,6 +83,34 @@ void graph_output(Graph *g, GraphValue *v)
     VEC_PUSH(g->arena, &g->outputs, v);
 }
 
+void graph_default(Graph *g, const GraphValue *constant, const Value *dims)
+{
+    GraphValue *v = NEW(g->arena, GraphValue);
+    *v = (GraphValue){
+        .id = constant->id, .name = constant->name, .type = constant->type, .rank = constant->rank};
+    v->dims = arena_copy(g->arena, dims, (size_t)v->rank * sizeof *dims);
+    VEC_PUSH(g->arena, &g->defaults, v);
+}
+
+Graph *graph_without_defaults(const Graph *g, Arena *a, const bool *given)
+{
+    Graph *to = NEW(a, Graph);
+    *to = *g;
+    to->arena = a;
+    to->values = (GraphValues){0};
+    to->inputs = (GraphValues){0};
+    to->defaults = (GraphValues){0};
+    for (int i = 0; i < g->values.n; i++) VEC_PUSH(a, &to->values, g->values.at[i]);
+    for (int i = 0; i < g->inputs.n; i++) VEC_PUSH(a, &to->inputs, g->inputs.at[i]);
+    for (int i = 0; i < g->defaults.n; i++) {
+        GraphValue *v = g->defaults.at[i];
+        if (!given[i]) continue;
+        to->values.at[v->id] = v;
+        VEC_PUSH(a, &to->inputs, v);
+    }
+    return to;
+}
+
 Value size_value(Arena *a, Value v)
 {
     if (v.kind == V_TUPLE) {

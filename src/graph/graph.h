@@ -92,6 +92,9 @@ typedef struct Graph {
     GraphValues values;
     GraphNodes nodes; // producers before readers
     GraphValues inputs, outputs;
+    // What constants of the same ids may be replaced by: their values are defaults of inputs, of
+    // which these have the type and the extents
+    GraphValues defaults;
     bool is_section;       // what was left of a graph that was cut; shares its nodes and values
     const bool *must_know; // (inputs) their elements are needed to specialise it; NULL: none
     const struct GraphCut *cut; // after specialisation: what follows, graph/cut.h; NULL: nothing
@@ -119,6 +122,11 @@ GraphNode *graph_node(Graph *g, const char *name, const char *origin, OpBindings
                       int ninput, GraphValue *const *input, int noutput, GraphValue *const *output);
 void graph_attr(Graph *g, GraphNode *n, const char *name, Value v);
 void graph_output(Graph *g, GraphValue *v);
+// The constant is the default of an input; dims, one for each of its own, are copied.
+void graph_default(Graph *g, const GraphValue *constant, const Value *dims);
+// The graph in which those of the defaults that are given (by position) are inputs instead, after
+// the others. It lies in `a` and shares nodes and values with g.
+Graph *graph_without_defaults(const Graph *g, Arena *a, const bool *given);
 // Whether a declaration has such an attribute, or the value says nothing beyond its meaning.
 bool graph_knows_attr(const Graph *g, const Node *decl, const char *name, const Value *v);
 

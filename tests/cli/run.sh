@@ -37,6 +37,29 @@ out "a picture comes out" 'picture/output\.png'
 [ "$(od -An -tx1 -N4 "$work/picture/output.png" | tr -d ' ')" = 89504e47 ]
 verdict $? "it is PNG"
 
+# An initializer that is an input too takes another value; so do test data that name it.
+try "an optional input" 0 run $mnist --seed 3 --input Parameter194=$mnist/test_data_set_0/output_0.pb
+out "it is told" '^input +Parameter194: f32\[1, 10\] .*output_0\.pb'
+! diff -q <(grep '^output' "$work/out") <(grep '^output' "$work/interpreted") >"$work/diff"
+verdict $? "the result is another"
+grep '^output' "$work/out" >"$work/given"
+try "the same by the interpreter" 0 run $mnist --seed 3 --target interp --input Parameter194=$mnist/test_data_set_0/output_0.pb
+diff <(grep '^output' "$work/out") "$work/given"
+verdict $? "both give the same"
+try "an optional input of another shape" 2 run $mnist --input Parameter194=$mnist/test_data_set_0/input_0.pb
+err "both shapes are told" "input 'Parameter194' is f32\[1, 1, 28, 28\], the model wants f32\[1, 10\]"
+try "inspect lists them" 0 inspect $mnist
+out "with their shapes" 'optional inputs.*Parameter194 f32\[1, 10\]'
+mkdir "$work/given_set"
+cp $mnist/test_data_set_0/* "$work/given_set"
+cp $mnist/test_data_set_0/output_0.pb "$work/given_set/input_1.pb"
+try "data for an input that is none" 2 check $mnist "$work/given_set"
+err "it is named" "input_1\.pb, '.*', is none of the inputs"
+printf '\x42\x0cParameter194' >>"$work/given_set/input_1.pb"
+printf '\x42\x06Input3' >>"$work/given_set/input_0.pb"
+try "data for an optional input" 1 check $mnist "$work/given_set"
+out "it changes the result" 'Plus214_Output_0 f32\[1, 10\]: FAILED'
+
 try "no such model" 2 run "$work/none.onnx"
 err "it is named" 'none\.onnx: No such file'
 head -c 3000 $mnist/model.onnx >"$work/cut.onnx"
@@ -55,7 +78,7 @@ err "the name is told" "two initializers are called 'k'"
 try "no such input file" 2 run $mnist --input Input3="$work/none.npy"
 err "the input file is named" 'none\.npy: No such file'
 try "no such input" 2 run $mnist --input image=$mnist/test_data_set_0/input_0.pb
-err "inputs there are" "no input 'image'; its inputs are: Input3"
+err "inputs there are" "no input 'image'; its inputs are: Input3 \(and 8 optional ones\)"
 try "an input without a file" 2 run $mnist --input Input3
 try "a file of no known kind" 2 run $mnist --input Input3=README.md
 err "it is named as well" 'README\.md'

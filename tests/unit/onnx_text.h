@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX models as text, for tests: a subset of the syntax of ONNX's own parser, to protobuf bytes.
 //     <opset 18 my 1> g (float[n, 4] x) => (float[n, 4] y) { a = Relu (x)  y = my.f <k = 3> (a) }
+//     <ir 3 opset 8> g (float[2] x, float[2] w = float[2] {1, 2}) => (float[2] y) { y = Add (x, w) }
 //     <function my opset 18> f <k> (x) => (y) { c = Constant <value_int: int = @k> () ... }
 // Attributes are numbers, "texts", [lists], typed tensors such as int64[2] {1, 2}, and graphs.
 #ifndef HEALD_TESTS_ONNX_TEXT_H
@@ -77,7 +78,7 @@ static inline DType ot_type(OnnxText *t)
 }
 
 // float[n, 4] x, as a ValueInfoProto.
-static inline Bytes ot_value(OnnxText *t)
+static inline Bytes ot_value(OnnxText *t, const char **name)
 {
     Bytes shape = bytes(), tensor = bytes(), type = bytes(), info = bytes();
     put_int(&tensor, 1, dtypes[ot_type(t)].onnx);
@@ -94,7 +95,7 @@ static inline Bytes ot_value(OnnxText *t)
     }
     put_message(&tensor, 2, &shape);
     put_message(&type, 1, &tensor);
-    put_text(&info, 1, ot_name(t));
+    put_text(&info, 1, *name = ot_name(t));
     put_message(&info, 2, &type);
     return info;
 }
@@ -245,8 +246,14 @@ static inline Bytes ot_graph(OnnxText *t, const char *name)
         ot_need(t, side ? "=>" : "(");
         if (side) ot_need(t, "(");
         while (!ot_take(t, ")")) {
-            Bytes v = ot_value(t);
+            const char *value;
+            Bytes v = ot_value(t, &value);
             put_message(&g, 11 + side, &v);
+            if (ot_take(t, "=")) {
+                Bytes initializer = ot_tensor(t);
+                put_text(&initializer, 8, value);
+                put_message(&g, 5, &initializer);
+            }
             ot_take(t, ",");
         }
     }
@@ -260,8 +267,12 @@ static inline void ot_opsets(OnnxText *t, Bytes *b, int field)
     while (!ot_take(t, ">")) {
         Bytes o = bytes();
         const char *domain = ot_name(t);
-        put_text(&o, 1, strcmp(domain, "opset") ? domain : "");
         bool whole;
+        if (!strcmp(domain, "ir")) {
+            put_int(b, 1, (int64_t)ot_number(t, &whole));
+            continue;
+        }
+        put_text(&o, 1, strcmp(domain, "opset") ? domain : "");
         put_int(&o, 2, (int64_t)ot_number(t, &whole));
         put_message(b, field, &o);
     }

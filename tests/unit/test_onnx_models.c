@@ -13,7 +13,7 @@ typedef struct Line {
 
 typedef struct ModelCase {
     const char *name, *text;
-    VEC(Line) lines; // in, out, run, plans, fails
+    VEC(Line) lines; // in, give, out, run, plans, fails
 } ModelCase;
 
 static VEC(ModelCase) cases;
@@ -39,8 +39,9 @@ static void read_cases(const char *path)
             VEC_PUSH(&case_arena, &cases, fresh);
             c = &cases.at[cases.n - 1];
             buf_init(&model, &case_arena);
-        } else if (c && (!strcmp(word, "run") || !strcmp(word, "in") || !strcmp(word, "out") ||
-                         !strcmp(word, "plans") || !strcmp(word, "fails"))) {
+        } else if (c &&
+                   (!strcmp(word, "run") || !strcmp(word, "in") || !strcmp(word, "out") ||
+                    !strcmp(word, "give") || !strcmp(word, "plans") || !strcmp(word, "fails"))) {
             VEC_PUSH(&case_arena, &c->lines, ((Line){word, rest}));
         } else if (c && !c->lines.n) {
             buf_printf(&model, "%s\n", at);
@@ -92,6 +93,21 @@ static void compare(const heald_tensor *got, const char *wanted, int run)
     heald_tensor_release(want);
 }
 
+// "w float[2] 1 2": an optional input from now on; "w": as in the model again.
+static heald_status give(heald_model *m, const char *text)
+{
+    OnnxText t = {text};
+    const char *name = ot_name(&t);
+    ot_space(&t);
+    heald_tensor *given = *t.at ? tensor_of(t.at) : NULL;
+    int i = 0, n = heald_model_optional_count(m);
+    while (i < n && strcmp(heald_model_optional(m, i)->name, name)) i++;
+    if (i == n) fail_msg("there is no optional input '%s'", name);
+    heald_status s = heald_model_give(m, i, given);
+    heald_tensor_release(given);
+    return s;
+}
+
 // The run whose lines begin at `at`; returns where the next begins.
 static int run_once(heald_context *c, heald_model *m, const ModelCase *k, int at, int run)
 {
@@ -99,7 +115,10 @@ static int run_once(heald_context *c, heald_model *m, const ModelCase *k, int at
     int nin = 0, nout = 0;
     for (; at < k->lines.n && !strcmp(k->lines.at[at].word, "in"); at++)
         in[nin++] = tensor_of(k->lines.at[at].rest);
-    heald_status s = heald_model_run(m, in, out);
+    heald_status s = HEALD_OK;
+    for (; at < k->lines.n && !strcmp(k->lines.at[at].word, "give"); at++)
+        if (!s) s = give(m, k->lines.at[at].rest);
+    if (!s) s = heald_model_run(m, in, out);
     bool fails = at < k->lines.n && !strcmp(k->lines.at[at].word, "fails");
     if (fails && (!s || !strstr(heald_last_error(c), k->lines.at[at].rest)))
         fail_msg("run %d: %s", run, s ? heald_last_error(c) : "does not fail");
@@ -132,7 +151,7 @@ static void run_case(const ModelCase *k, const char *target)
         if (!strcmp(l->word, "run")) at = run_once(c, m, k, at, run++);
         if (strcmp(l->word, "plans")) continue;
         SectionCount count = {0};
-        model_section_count(&m->section, &count);
+        model_section_count(model_current_section(m), &count);
         if (count.nplan != atoi(l->rest)) fail_msg("%s plans %d", k->name, count.nplan);
     }
     heald_model_destroy(m);
