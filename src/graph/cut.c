@@ -81,17 +81,6 @@ void cut_defer(Specialiser *s, const GraphValue *cond)
     s->again = true;
 }
 
-// Inputs that v is computed from.
-static void sources(const Specialiser *s, const GraphValue *v, bool *seen, bool *of)
-{
-    if (seen[v->id] || v->data) return;
-    seen[v->id] = true;
-    for (int i = 0; i < s->to->inputs.n; i++)
-        if (s->to->inputs.at[i] == v) of[i] = true;
-    for (int i = 0; v->producer && i < v->producer->ninput; i++)
-        if (v->producer->input[i]) sources(s, v->producer->input[i], seen, of);
-}
-
 static bool given(const Specialiser *s, int input)
 {
     return s->how->data && s->how->data[input];
@@ -101,9 +90,8 @@ static bool given(const Specialiser *s, int input)
 // section can be made for.
 static bool few_integers(Specialiser *s, int most)
 {
-    bool *seen = NEW_ARRAY(s->scratch, bool, s->to->values.n), any = false;
-    bool *of = NEW_ARRAY(s->scratch, bool, s->to->inputs.n);
-    for (int i = 0; i < s->unknown.n; i++) sources(s, s->unknown.at[i], seen, of);
+    bool *of = NEW_ARRAY(s->scratch, bool, s->to->inputs.n), any = false;
+    specialise_sources(s, of);
     for (int i = 0; i < s->to->inputs.n; i++) {
         const GraphValue *in = s->to->inputs.at[i];
         if (!of[i]) continue;

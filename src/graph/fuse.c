@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_EVALUATIONS = 64 }; // of ops for one element of an output
+enum {
+    MAX_EVALUATIONS = 64, // of ops for one element of an output, and as many where one is loaded
+    MAX_NODES = 256       // of one epilogue
+};
 
 typedef struct Fuser {
     Graph *g;
@@ -16,7 +19,9 @@ typedef struct Fuser {
     const Target *target;
     Group **group_of; // by node id
     int *evaluations; // by value id: ops evaluated for one element, in the group that grows
-    bool *seen;       // by node id: scratch of `depends`
+    int *seen;        // by node id: the last walk that came there
+    int walk;
+    GraphNodes ahead; // where the walk goes next
     Groups groups;
 } Fuser;
 
@@ -85,18 +90,29 @@ static bool in_group(const Fuser *f, const Group *p, const GraphValue *v)
     return v->producer && f->group_of[v->producer->id] == p;
 }
 
-// Whether v needs something of group p, looking at groups as wholes.
-static bool depends(Fuser *f, const Group *p, const GraphValue *v)
+// Goes to what computes v, once in each walk.
+static void go_to(Fuser *f, const GraphValue *v)
 {
-    GraphNode *n = v->producer;
-    if (!n || f->seen[n->id]) return false;
-    f->seen[n->id] = true;
-    Group *q = f->group_of[n->id];
-    if (q == p) return true;
-    for (int i = 0; i < n->ninput; i++)
-        if (n->input[i] && depends(f, p, n->input[i])) return true;
-    for (int i = 0; q && i < q->inputs.n; i++)
-        if (depends(f, p, q->inputs.at[i])) return true;
+    GraphNode *n = v ? v->producer : NULL;
+    if (!n || f->seen[n->id] == f->walk) return;
+    f->seen[n->id] = f->walk;
+    VEC_PUSH(f->arena, &f->ahead, n);
+}
+
+// Whether r needs something of group p by way of nodes outside it, looking at groups as wholes.
+static bool depends(Fuser *f, const Group *p, const GraphNode *r)
+{
+    f->walk++;
+    f->ahead.n = 0;
+    for (int i = 0; i < r->ninput; i++)
+        if (r->input[i] && !in_group(f, p, r->input[i])) go_to(f, r->input[i]);
+    while (f->ahead.n) {
+        const GraphNode *n = VEC_POP(&f->ahead);
+        const Group *q = f->group_of[n->id];
+        if (q == p) return true;
+        for (int i = 0; i < n->ninput; i++) go_to(f, n->input[i]);
+        for (int i = 0; q && i < q->inputs.n; i++) go_to(f, q->inputs.at[i]);
+    }
     return false;
 }
 
@@ -178,10 +194,8 @@ static const char *refuse_epilogue(Fuser *f, Group *p, GraphNode *r)
         evaluations += f->evaluations[v->id];
     }
     if (evaluations > MAX_EVALUATIONS) return "would evaluate too much again";
-    memset(f->seen, 0, (size_t)f->g->nodes.n);
-    for (int i = 0; i < r->ninput; i++)
-        if (r->input[i] && !in_group(f, p, r->input[i]) && depends(f, p, r->input[i]))
-            return "needs a value that is computed from this group";
+    if (p->epilogue.n >= MAX_NODES) return "would make the kernel too large";
+    if (depends(f, p, r)) return "needs a value that is computed from this group";
     f->evaluations[y->id] = evaluations;
     return NULL;
 }
@@ -240,9 +254,7 @@ static const Node *template_of(Fuser *f, const Group *p)
 static bool try_rows(Fuser *f, Group *p, GraphNode *r)
 {
     bool before = p->by_rows;
-    memset(f->seen, 0, (size_t)f->g->nodes.n);
-    for (int i = 0; i < r->ninput; i++)
-        if (r->input[i] && !in_group(f, p, r->input[i]) && depends(f, p, r->input[i])) return false;
+    if (depends(f, p, r)) return false;
     const Node *kernel = template_of(f, p);
     f->group_of[r->id] = p;
     VEC_PUSH(f->arena, &p->epilogue, r);
@@ -329,20 +341,28 @@ static bool is_read_once(const Fuser *f, const Group *p, const GraphNode *n, boo
     return graph_value_nelem(only_output(n)) <= graph_value_nelem(n->input[0]);
 }
 
+static bool is_fixed(const GraphNode *n)
+{
+    for (int i = 0; i < n->noutput; i++)
+        if (n->output[i]) return graph_value_fixed(n->output[i]);
+    return false;
+}
+
 // Why n, which computes v for `reader`, cannot be computed where p loads it; NULL: it can.
 static const char *refuse_prologue(const Fuser *f, const Group *p, const GraphNode *n,
                                    const GraphNode *reader, const GraphValue *v)
 {
     static const char *const again = "would be computed again at each load";
     const GraphNode *anchor = p->anchor;
-    bool fixed = graph_value_fixed(v) && !graph_value_fixed(anchor->output[0]);
-    if (fixed) return "is computed once, when the model is loaded";
+    if (graph_value_fixed(v) && !is_fixed(anchor))
+        return "is computed once, when the model is loaded";
     if (!only_output(n)) return "has several results";
     if (!only_reader(v, reader)) return "has other readers";
     if (n->op->class == OPCLASS_SERIAL) return wants(n);
     if (n->op->class == OPCLASS_REDUCTION) return "would add up its elements again at each load";
     if (anchor->op->class == OPCLASS_SERIAL) return "is stored for a program that one worker runs";
     if (f->group_of[n->id]) return belongs(f, n);
+    if (p->prologue.n >= MAX_EVALUATIONS) return "would evaluate too much at each load";
     bool many = reader->op->nparam < reader->ninput; // of a variadic op, each element is asked for
     // Windows read an element many times, each time from far away.
     for (int i = 0; reader == anchor && i < reader->ninput; i++)
@@ -361,16 +381,17 @@ static const char *refuse_prologue(const Fuser *f, const Group *p, const GraphNo
     return worth ? NULL : again;
 }
 
-static void grow_prologues(Fuser *f, Group *p, GraphNode *reader)
+static void grow_prologues(Fuser *f, Group *p)
 {
-    for (int i = 0; i < reader->ninput; i++) {
-        GraphValue *v = reader->input[i];
-        GraphNode *n = v ? v->producer : NULL;
-        if (!n || f->group_of[n->id] == p || f->group_of[n->id]) continue;
-        if (refuse_prologue(f, p, n, reader, v)) continue;
-        f->group_of[n->id] = p;
-        VEC_PUSH(f->arena, &p->prologue, n);
-        grow_prologues(f, p, n);
+    for (int k = -1; k < p->prologue.n; k++) {
+        const GraphNode *reader = k < 0 ? p->anchor : p->prologue.at[k];
+        for (int i = 0; i < reader->ninput; i++) {
+            GraphValue *v = reader->input[i];
+            GraphNode *n = v ? v->producer : NULL;
+            if (!n || f->group_of[n->id] || refuse_prologue(f, p, n, reader, v)) continue;
+            f->group_of[n->id] = p;
+            VEC_PUSH(f->arena, &p->prologue, n);
+        }
     }
 }
 
@@ -397,22 +418,26 @@ static void add_boundary(const Fuser *f, Boundaries *list, const GraphNode *n, c
     VEC_PUSH(f->arena, list, ((Boundary){n, why}));
 }
 
-static void explain_readers(Fuser *f, Group *p, const GraphValue *v, bool through)
+// What reads the value, also through views.
+static void explain_readers(Fuser *f, Group *p, GraphValue *value)
 {
-    for (int i = 0; i < v->readers.n; i++) {
-        GraphNode *r = v->readers.at[i];
-        if (f->group_of[r->id] == p) continue;
-        if (r->op->view && !f->group_of[r->id] && r->output[0] && r->output[0]->readers.n) {
-            explain_readers(f, p, r->output[0], true);
-            continue;
+    GraphValues list = {0};
+    VEC_PUSH(f->arena, &list, value);
+    bool one = only_output(p->anchor) && p->anchor->op->class != OPCLASS_SERIAL;
+    for (int k = 0; k < list.n; k++)
+        for (int i = 0; i < list.at[k]->readers.n; i++) {
+            GraphNode *r = list.at[k]->readers.at[i];
+            if (f->group_of[r->id] == p) continue;
+            if (r->op->view && !f->group_of[r->id] && r->output[0] && r->output[0]->readers.n) {
+                VEC_PUSH(f->arena, &list, r->output[0]);
+                continue;
+            }
+            const char *why = !one ? "reads one of several results"
+                              : k > 0 && r->op->class == OPCLASS_POINTWISE
+                                  ? "reads it in another shape"
+                                  : refuse_epilogue(f, p, r);
+            add_boundary(f, &p->after, r, why ? why : "stays apart");
         }
-        bool one = only_output(p->anchor) && p->anchor->op->class != OPCLASS_SERIAL;
-        const char *why = !one ? "reads one of several results"
-                          : through && r->op->class == OPCLASS_POINTWISE
-                              ? "reads it in another shape"
-                              : refuse_epilogue(f, p, r);
-        add_boundary(f, &p->after, r, why ? why : "stays apart");
-    }
 }
 
 static void explain_operands(Fuser *f, Group *p, const GraphNode *reader)
@@ -437,14 +462,13 @@ static void explain(Fuser *f, Group *p)
 {
     const GraphNodes *lists[] = {&p->prologue, &p->epilogue};
     for (int i = 0; i < p->anchor->noutput; i++)
-        if (p->anchor->output[i]) explain_readers(f, p, p->anchor->output[i], false);
+        if (p->anchor->output[i]) explain_readers(f, p, p->anchor->output[i]);
     explain_operands(f, p, p->anchor);
     for (int l = 0; l < 2; l++)
         for (int i = 0; i < lists[l]->n; i++) {
             explain_operands(f, p, lists[l]->at[i]);
             for (int k = 0; l == 1 && k < lists[l]->at[i]->noutput; k++)
-                if (lists[l]->at[i]->output[k])
-                    explain_readers(f, p, lists[l]->at[i]->output[k], false);
+                if (lists[l]->at[i]->output[k]) explain_readers(f, p, lists[l]->at[i]->output[k]);
         }
     p->once = p->outputs.n > 0;
     for (int i = 0; i < p->outputs.n; i++) p->once = p->once && graph_value_fixed(p->outputs.at[i]);
@@ -477,7 +501,7 @@ static void make_group(Fuser *f, GraphNode *n, const FuseOptions *o)
     collect_inputs(f, p);
     if (!o || !o->off) {
         grow_epilogues(f, p);
-        grow_prologues(f, p, n);
+        grow_prologues(f, p);
         trim_prologues(f, p);
     }
     VEC_PUSH(f->arena, &f->groups, p);
@@ -491,25 +515,39 @@ static int phase_of(const Fuser *f, const GraphNode *n)
     return 0;
 }
 
-static void emit_group(Fuser *f, Groups *out, Group *p);
+// A group, or a view outside of groups, on the way to be emitted.
+typedef struct Emission {
+    Group *group;
+    const GraphNode *view;
+    int next; // which of the values it reads is looked at next
+} Emission;
 
-static void emit_producer(Fuser *f, Groups *out, const GraphValue *v)
+// Groups, each after those that it reads from.
+static void emit_groups(Fuser *f, Groups *out)
 {
-    GraphNode *n = v->producer;
-    if (!n) return;
-    if (f->group_of[n->id]) emit_group(f, out, f->group_of[n->id]);
-    else // a view
-        for (int i = 0; i < n->ninput; i++)
-            if (n->input[i]) emit_producer(f, out, n->input[i]);
-}
-
-static void emit_group(Fuser *f, Groups *out, Group *p)
-{
-    if (p->id) return;
-    p->id = -1;
-    for (int i = 0; i < p->inputs.n; i++) emit_producer(f, out, p->inputs.at[i]);
-    p->id = out->n + 1;
-    VEC_PUSH(f->arena, out, p);
+    VEC(Emission) open = {0};
+    f->walk++;
+    for (int i = 0; i < f->groups.n; i++) {
+        if (!f->groups.at[i]->id) VEC_PUSH(f->arena, &open, ((Emission){f->groups.at[i], NULL, 0}));
+        while (open.n) {
+            Emission *e = &VEC_LAST(&open);
+            Group *p = e->group;
+            if (p) p->id = -1;
+            if (e->next == (p ? p->inputs.n : e->view->ninput)) {
+                if (p) VEC_PUSH(f->arena, out, p);
+                if (p) p->id = out->n;
+                open.n--;
+                continue;
+            }
+            const GraphValue *v = p ? p->inputs.at[e->next] : e->view->input[e->next];
+            const GraphNode *n = v ? v->producer : NULL;
+            Group *q = n ? f->group_of[n->id] : NULL;
+            e->next++;
+            if (!n || (q ? q->id != 0 : f->seen[n->id] == f->walk)) continue;
+            f->seen[n->id] = f->walk;
+            VEC_PUSH(f->arena, &open, ((Emission){q, n, 0}));
+        }
+    }
 }
 
 Groups graph_fuse(Graph *g, Arena *a, const Target *t, const FuseOptions *o)
@@ -517,7 +555,7 @@ Groups graph_fuse(Graph *g, Arena *a, const Target *t, const FuseOptions *o)
     Fuser f = {.g = g, .arena = a, .target = t};
     f.group_of = NEW_ARRAY(a, Group *, g->nodes.n);
     f.evaluations = NEW_ARRAY(a, int, g->values.n);
-    f.seen = NEW_ARRAY(a, bool, g->nodes.n);
+    f.seen = NEW_ARRAY(a, int, g->nodes.n);
     for (int phase = 0; phase < 3; phase++)
         for (int k = 0; k < g->nodes.n; k++) {
             // An op that moves elements takes in those before it, so the last one comes first.
@@ -527,7 +565,7 @@ Groups graph_fuse(Graph *g, Arena *a, const Target *t, const FuseOptions *o)
     Groups out = {0};
     for (int i = 0; i < f.groups.n; i++) outputs_of(&f, f.groups.at[i], &f.groups.at[i]->outputs);
     for (int i = 0; i < f.groups.n; i++) explain(&f, f.groups.at[i]);
-    for (int i = 0; i < f.groups.n; i++) emit_group(&f, &out, f.groups.at[i]);
+    emit_groups(&f, &out);
     return out;
 }
 

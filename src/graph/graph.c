@@ -137,19 +137,6 @@ bool attrs_equal(const Map *a, const Map *b)
     return true;
 }
 
-bool graph_value_fixed(const GraphValue *v)
-{
-    if (v->data) return true;
-    if (!v->producer || !graph_value_static(v)) return false;
-    const GraphNode *n = v->producer;
-    bool any = false;
-    for (int i = 0; i < n->ninput; i++) {
-        if (n->input[i] && !graph_value_fixed(n->input[i])) return false;
-        any = any || n->input[i];
-    }
-    return any;
-}
-
 static int count_nodes(const Node *n, int most)
 {
     int count = 1;

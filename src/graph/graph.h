@@ -22,6 +22,7 @@ typedef struct GraphValue {
     // V_EXPR, a size in normal form over Graph.dims
     Value *dims;
     const void *data; // of a constant, row-major, borrowed; NULL: none. Its dims are known
+    bool fixed;       // see graph_value_fixed
     // Of a small tensor, row-major: elements that are known or sizes; V_NONE: not. NULL: none is
     const Value *elements;
     GraphNode *producer;

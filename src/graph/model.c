@@ -34,6 +34,7 @@ typedef struct Compiling {
     VEC(Launch) launches;
     VEC(Build) builds;
     int *value;        // by graph value id: the plan's value, -1: none yet
+    bool *launched;    // by graph value id: a launch computes it
     const void **data; // by graph value id: the elements, of what is known
     int done;
 } Compiling;
@@ -247,19 +248,10 @@ static void plan_dimensions(Compiling *c)
     }
 }
 
-static bool is_view(const GraphNode *n)
-{
-    return n && n->op->view;
-}
-
 // A view that no group computes.
 static bool is_free_view(const Compiling *c, const GraphValue *v)
 {
-    if (!is_view(v->producer)) return false;
-    for (int i = 0; i < c->launches.n; i++)
-        for (int k = 0; k < c->launches.at[i].outputs.n; k++)
-            if (c->launches.at[i].outputs.at[k] == v) return false;
-    return true;
+    return v->producer && v->producer->op->view && !c->launched[v->id];
 }
 
 static heald_status constant(Compiling *c, const GraphValue *v, Error *e)
@@ -275,21 +267,29 @@ static heald_status constant(Compiling *c, const GraphValue *v, Error *e)
     return HEALD_OK;
 }
 
+// A value of the plan for v, which is behind no view that lacks one.
+static heald_status need_behind(Compiling *c, const GraphValue *v, Error *e)
+{
+    Plan *p = c->model->plan;
+    if (c->data[v->id]) return constant(c, v, e);
+    c->value[v->id] = is_free_view(c, v)
+                          ? plan_view(p, v->name, c->value[v->producer->input[0]->id],
+                                      shape_const(c->arena, 0), v->type, v->rank, shapes(c, v))
+                          : plan_temp(p, v->name, v->type, v->rank, shapes(c, v), -1);
+    return HEALD_OK;
+}
+
 static heald_status need(Compiling *c, const GraphValue *v, Error *e)
 {
-    if (c->value[v->id] >= 0) return HEALD_OK;
-    if (c->data[v->id]) return constant(c, v, e);
-    Plan *p = c->model->plan;
-    if (is_free_view(c, v)) {
-        const GraphValue *base = v->producer->input[0];
-        heald_status s = need(c, base, e);
-        if (s) return s;
-        c->value[v->id] = plan_view(p, v->name, c->value[base->id], shape_const(c->arena, 0),
-                                    v->type, v->rank, shapes(c, v));
-        return HEALD_OK;
+    heald_status s = HEALD_OK;
+    VEC(const GraphValue *) list = {0};
+    while (c->value[v->id] < 0) {
+        VEC_PUSH(c->arena, &list, v);
+        if (c->data[v->id] || !is_free_view(c, v)) break;
+        v = v->producer->input[0];
     }
-    c->value[v->id] = plan_temp(p, v->name, v->type, v->rank, shapes(c, v), -1);
-    return HEALD_OK;
+    while (!s && list.n) s = need_behind(c, VEC_POP(&list), e);
+    return s;
 }
 
 // Outputs first, so that kernels write them directly where they can: the value that is a view's
@@ -338,6 +338,11 @@ static heald_status make_plan(Compiling *c, Error *e)
     Plan *p = c->model->plan = plan_new(c->arena);
     c->value = NEW_ARRAY(c->arena, int, g->values.n);
     for (int i = 0; i < g->values.n; i++) c->value[i] = -1;
+    c->launched = NEW_ARRAY(c->arena, bool, g->values.n);
+    for (int i = 0; i < c->launches.n; i++) {
+        const GraphValues *out = &c->launches.at[i].outputs;
+        for (int k = 0; k < out->n; k++) c->launched[out->at[k]->id] = true;
+    }
     plan_dimensions(c);
     for (int i = 0; i < g->inputs.n; i++) {
         const GraphValue *v = g->inputs.at[i];

@@ -12,11 +12,17 @@ bool size_is_one(const Value *v);
 bool size_is_large(const Value *v);                    // to keep, so that sizes of sizes stay small
 Value graph_value_size(Arena *a, const GraphValue *v); // how many elements
 bool attrs_equal(const Map *a, const Map *b);
-// Whether it depends on constants alone, so that it is computed at the latest when the model is
-// loaded.
-bool graph_value_fixed(const GraphValue *v);
 // require.c: another requirement, at a node; false with a diagnostic if it never holds.
 bool graph_require(Graph *g, const Node *cond, const char *message, const GraphNode *n, Diag *d);
+
+// live.c
+// Marks, by id, what marked values are computed from, up to constants, and the nodes that do that.
+void graph_mark_operands(const Graph *g, bool *values, bool *nodes);
+// Whether it depends on constants alone, so that it is computed at the latest when the model is
+// loaded. As it was when dead nodes were last removed.
+bool graph_value_fixed(const GraphValue *v);
+// Nodes that no output needs go, and so do outputs and readers that only they had.
+void graph_remove_dead(Graph *g, Arena *scratch);
 
 // elements.c: elements of the node's output that are known or sizes. `t` is that output as the
 // result of an op in `in`, on leaves that have theirs. A constant where all are known.
@@ -38,8 +44,6 @@ Tensor *value_leaf(Instance *in, const GraphValue *v, const char *name);
 bool node_fails(const GraphNode *n, Diag *d); // adds the note that names the node; false
 
 bool node_known(const GraphNode *n); // all elements that its ops read are constants
-// Nodes that no output needs go, and so do outputs and readers that only they had.
-void graph_remove_dead(Graph *g, Arena *scratch);
 
 // text.c: the type of a number as operand `at`: that of an operand to which the declaration gives
 // the same one. DT_NONE: there is none.

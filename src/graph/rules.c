@@ -6,7 +6,7 @@
 #include "graph/rules.h"
 #include "graph/specialise.h"
 
-enum { MAX_REWRITE = 10000 };
+enum { MIN_REWRITE = 10000, REWRITES_A_NODE = 8 }; // before rules count as without end
 
 // Readers of `old` read `now` from here on.
 static void replace(Match *m, GraphValue *old, GraphValue *now)
@@ -109,9 +109,9 @@ static bool apply_everywhere(Match *m, int *count)
         if (!try_rule(m, n, &fired)) return false;
         i = fired ? (int)max_i64(first - m->nodes.n, 0) - 1 : n->id;
         *count += fired;
-        if (*count > MAX_REWRITE) {
+        if (*count > m->most) {
             diag_error(m->diag, m->rule->loc,
-                       "rules do not come to an end: %d rewrites, the last by '%s'", MAX_REWRITE,
+                       "rules do not come to an end: %d rewrites, the last by '%s'", m->most,
                        m->rule->u.sym);
             return false;
         }
@@ -151,6 +151,7 @@ bool graph_rewrite(Graph *g, const Rewriting *how, Diag *d)
 {
     Arena scratch = {.nomem = g->arena->nomem};
     Match m = {.g = g, .how = how, .diag = d, .scratch = &scratch};
+    m.most = (int)max_i64(MIN_REWRITE, (int64_t)REWRITES_A_NODE * g->nodes.n);
     bool ok = true;
     int count = 0, before;
     while (g->fired.n < g->library->rules.n) VEC_PUSH(g->arena, &g->fired, 0);

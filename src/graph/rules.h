@@ -35,6 +35,7 @@ typedef struct Match {
     int nchoice, next_choice;
     DType type;         // of numbers in the result: the first root's
     int at;             // where new nodes go among Graph.nodes
+    int most;           // rewrites until rules count as without end
     const Node *native; // an op of the result for which the target must have a template, or NULL
 } Match;
 

@@ -469,40 +469,6 @@ bool specialise_nodes(Specialiser *s, const GraphNodes *nodes)
 
 // ---- the whole
 
-static void mark(GraphNode *n, bool *live)
-{
-    if (live[n->id]) return;
-    live[n->id] = true;
-    for (int i = 0; i < n->ninput; i++)
-        if (n->input[i] && n->input[i]->producer) mark(n->input[i]->producer, live);
-}
-
-void graph_remove_dead(Graph *g, Arena *scratch)
-{
-    bool *live = NEW_ARRAY(scratch, bool, g->nodes.n);
-    for (int i = 0; i < g->outputs.n; i++)
-        if (g->outputs.at[i]->producer) mark(g->outputs.at[i]->producer, live);
-    int kept = 0;
-    for (int i = 0; i < g->values.n; i++) g->values.at[i]->readers.n = 0;
-    for (int i = 0; i < g->nodes.n; i++) {
-        GraphNode *n = g->nodes.at[i];
-        if (!live[i]) continue;
-        n->id = kept;
-        g->nodes.at[kept++] = n;
-        for (int k = 0; k < n->ninput; k++)
-            if (n->input[k]) VEC_PUSH(g->arena, &n->input[k]->readers, n);
-    }
-    g->nodes.n = kept;
-    for (int i = 0; i < kept; i++) {
-        GraphNode *n = g->nodes.at[i];
-        for (int k = 0; k < n->noutput; k++) {
-            GraphValue *v = n->output[k];
-            if (v && !v->readers.n && !v->is_output && n->op->class != OPCLASS_SERIAL)
-                n->output[k] = NULL;
-        }
-    }
-}
-
 // An output's type is the declared one; the extents that are declared beside it are hints.
 static bool check_output(const Specialiser *s, const GraphValue *declared)
 {
@@ -551,15 +517,14 @@ static bool specialise(Specialiser *s, const Specialisation *how)
     return !cut || cut_steps(s);
 }
 
-// Marks the inputs that v is computed from.
-static void want(const Specialiser *s, const GraphValue *v, bool *seen, bool *wanted)
+void specialise_sources(const Specialiser *s, bool *inputs)
 {
-    if (seen[v->id] || v->data) return;
-    seen[v->id] = true;
+    bool *values = NEW_ARRAY(s->scratch, bool, s->to->values.n);
+    bool *nodes = NEW_ARRAY(s->scratch, bool, s->to->nodes.n);
+    for (int i = 0; i < s->unknown.n; i++) values[s->unknown.at[i]->id] = true;
+    graph_mark_operands(s->to, values, nodes);
     for (int i = 0; i < s->to->inputs.n; i++)
-        if (s->to->inputs.at[i] == v) wanted[i] = true;
-    for (int i = 0; v->producer && i < v->producer->ninput; i++)
-        if (v->producer->input[i]) want(s, v->producer->input[i], seen, wanted);
+        if (values[s->to->inputs.at[i]->id]) inputs[i] = true;
 }
 
 Graph *graph_specialise(const Graph *g, Arena *a, const Specialisation *how, const Target *t,
@@ -586,9 +551,7 @@ Graph *graph_specialise(const Graph *g, Arena *a, const Specialisation *how, con
         ok = specialise(&s, how);
     } while (ok && s.again);
     to->specialised = ok;
-    bool *seen = NEW_ARRAY(&scratch, bool, to->values.n);
-    for (int i = 0; !ok && how->wanted && i < s.unknown.n; i++)
-        want(&s, s.unknown.at[i], seen, how->wanted);
+    if (!ok && how->wanted) specialise_sources(&s, how->wanted);
     arena_free(&scratch);
     return ok ? to : NULL;
 }

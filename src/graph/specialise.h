@@ -41,6 +41,8 @@ bool specialise_node(Specialiser *s, const GraphNode *n, GraphValue *const *inpu
 bool specialise_nodes(Specialiser *s, const GraphNodes *nodes);
 
 bool specialised_alike(const GraphValue *a, const GraphValue *b); // the same type and extents
+// Marks the inputs that unknown values are computed from.
+void specialise_sources(const Specialiser *s, bool *inputs);
 
 // specialise_dims.c
 GraphValue *specialise_constant(Specialiser *s, const GraphValue *v); // a copy of it

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graphs of many thousand nodes in a row, on a stack that holds no frame for each of them.
+#include "api/context.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { NODES = 8000, STACK_BYTES = 1 << 20 };
+
+static const struct Chain {
+    const char *name;
+    const char *step, *next; // by turns, of the value before
+    const char *last;        // of the last value; what it gives is the output
+} chains[] = {
+    // name     step                            next                            last
+    {"unread", "sin(%s)", "cos(%s)", "relu(x)"},
+    {"views", "reshape(%s, shape = (2, 8))", "reshape(%s, shape = (4, 4))", "%s + 1.0"},
+    {"moves", "reverse_rows(%s)", "reverse_rows(%s)", "%s"},
+};
+
+typedef struct Job {
+    const struct Chain *chain;
+    heald_status status;
+    char error[2000];
+} Job;
+
+static void write_chain(const struct Chain *c, Buf *out)
+{
+    buf_puts(out, "op reverse_rows(x: T[m, n]) -> (y: T[m, n]) { y[i, j] = x[m - 1 - i, j]; }\n"
+                  "graph g(x: f32[4, 4]) -> (y) {\n");
+    const char *before = "x";
+    for (int i = 0; i < NODES; i++) {
+        const char *now = arena_printf(out->arena, "v%d", i);
+        buf_printf(out, "  %s = ", now);
+        buf_printf(out, i % 2 ? c->next : c->step, before);
+        buf_puts(out, ";\n");
+        before = now;
+    }
+    buf_puts(out, "  y = ");
+    buf_printf(out, c->last, before);
+    buf_puts(out, ";\n}\n");
+}
+
+static void *prepare(void *user)
+{
+    Job *j = user;
+    Arena a = {0};
+    Buf text;
+    buf_init(&text, &a);
+    write_chain(j->chain, &text);
+    heald_context *c;
+    heald_context_options o = {.struct_size = sizeof o, .target = "interp"};
+    heald_model *m = NULL;
+    j->status = heald_context_create(HEALD_VERSION, &o, &c);
+    if (!j->status) j->status = heald_model_load_text(c, "chain.hd", buf_text(&text), "g", &m);
+    heald_tensor *x = NULL;
+    if (!j->status) j->status = heald_tensor_create(HEALD_F32, 2, (int64_t[]){4, 4}, &x);
+    if (!j->status) j->status = heald_model_prepare(m, &x);
+    strncpy(j->error, heald_last_error(c), sizeof j->error - 1);
+    heald_tensor_release(x);
+    heald_model_destroy(m);
+    heald_context_destroy(c);
+    arena_free(&a);
+    return NULL;
+}
+
+static void test_chains(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof chains / sizeof *chains; i++) {
+        Job job = {.chain = &chains[i]};
+        pthread_attr_t attr;
+        pthread_t thread;
+        pthread_attr_init(&attr);
+        assert_int_equal(pthread_attr_setstacksize(&attr, STACK_BYTES), 0);
+        assert_int_equal(pthread_create(&thread, &attr, prepare, &job), 0);
+        pthread_join(thread, NULL);
+        pthread_attr_destroy(&attr);
+        if (job.status) fail_msg("%s: %s", chains[i].name, job.error);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_chains)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
