@@ -18,19 +18,19 @@ void graph_mark_operands(const Graph *g, bool *values, bool *nodes)
 
 bool graph_value_fixed(const GraphValue *v)
 {
-    return v->fixed;
+    return v->data || v->fixed;
 }
 
-static void note_fixed(const GraphNode *n)
+void graph_note_fixed(const GraphNode *n)
 {
     bool fixed = true, any = false;
     for (int i = 0; i < n->ninput; i++) {
-        fixed = fixed && (!n->input[i] || n->input[i]->fixed);
+        fixed = fixed && (!n->input[i] || graph_value_fixed(n->input[i]));
         any = any || n->input[i];
     }
     for (int i = 0; i < n->noutput; i++) {
         GraphValue *v = n->output[i];
-        if (v) v->fixed = v->data || (fixed && any && graph_value_static(v));
+        if (v) v->fixed = fixed && any && graph_value_static(v);
     }
 }
 
@@ -42,9 +42,8 @@ void graph_remove_dead(Graph *g, Arena *scratch)
     graph_mark_operands(g, needed, live);
     int kept = 0;
     for (int i = 0; i < g->values.n; i++) {
-        GraphValue *v = g->values.at[i];
-        v->readers.n = 0;
-        v->fixed = v->data != NULL;
+        g->values.at[i]->readers.n = 0;
+        g->values.at[i]->fixed = false;
     }
     for (int i = 0; i < g->nodes.n; i++) {
         GraphNode *n = g->nodes.at[i];
@@ -53,7 +52,7 @@ void graph_remove_dead(Graph *g, Arena *scratch)
         if (!live[i]) continue;
         n->id = kept;
         g->nodes.at[kept++] = n;
-        note_fixed(n);
+        graph_note_fixed(n);
         for (int k = 0; k < n->ninput; k++)
             if (n->input[k]) VEC_PUSH(g->arena, &n->input[k]->readers, n);
     }

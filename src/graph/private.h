@@ -21,6 +21,7 @@ void graph_mark_operands(const Graph *g, bool *values, bool *nodes);
 // Whether it depends on constants alone, so that it is computed at the latest when the model is
 // loaded. As it was when dead nodes were last removed.
 bool graph_value_fixed(const GraphValue *v);
+void graph_note_fixed(const GraphNode *n); // of its results, by its operands
 // Nodes that no output needs go, and so do outputs and readers that only they had.
 void graph_remove_dead(Graph *g, Arena *scratch);
 

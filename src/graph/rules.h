@@ -8,6 +8,7 @@
 #include "graph/private.h"
 
 enum { RULE_MAX_BINDING = 64, RULE_MAX_ROOT = 4, RULE_MAX_CHOICE = 64 };
+enum { NODE_REMOVED = -1 }; // as the id of a node that is in the graph no more
 
 typedef struct Binding {
     Sym name;
@@ -34,7 +35,7 @@ typedef struct Match {
     } choice[RULE_MAX_CHOICE];
     int nchoice, next_choice;
     DType type;         // of numbers in the result: the first root's
-    int at;             // where new nodes go among Graph.nodes
+    GraphNodes ahead;   // see rules.c
     int most;           // rewrites until rules count as without end
     const Node *native; // an op of the result for which the target must have a template, or NULL
 } Match;

@@ -40,10 +40,7 @@ static GraphValue *new_node(Match *m, Loc loc, Sym name, int ninput, GraphValue 
         graph_node(m->g, root->name, root->origin, (OpBindings){0}, probe.ninput, full, 1, &out);
     n->op = probe.op;
     n->attrs = *attrs;
-    GraphNode **at = m->g->nodes.at; // from the end to where the root stands
-    memmove(at + m->at + 1, at + m->at, (size_t)(m->g->nodes.n - 1 - m->at) * sizeof *at);
-    at[m->at++] = n;
-    for (int i = 0; i < m->g->nodes.n; i++) at[i]->id = i;
+    graph_note_fixed(n);
     return out;
 }
 

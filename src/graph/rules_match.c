@@ -332,24 +332,49 @@ static bool closed(const Match *m)
     return true;
 }
 
-static void collect_later(Match *m, const GraphValue *v, Sym op, int depth, GraphNodes *list)
+// Whether text has that name, or an operator or call of that op.
+static bool has_name(const Node *n, Sym name)
 {
-    for (int r = 0; v && r < v->readers.n; r++) {
-        GraphNode *n = v->readers.at[r];
-        bool later = n->id > m->root[m->nroot - 1]->id && n->output[0] && !among(&m->nodes, n);
-        if (later && n->op->decl->u.sym == op && !among(list, n)) VEC_PUSH(m->scratch, list, n);
-        for (int i = 0; depth > 1 && i < n->noutput; i++)
-            collect_later(m, n->output[i], op, depth - 1, list);
-    }
+    if (n->kind == N_NAME && n->u.sym == name) return true;
+    for (uint32_t i = 0; i < n->nkid; i++)
+        if (n->kid[i] && has_name(n->kid[i], name)) return true;
+    return false;
 }
 
-// A further root: after the others, and not far from something that they read.
-static GraphNode *further_root(Match *m, Sym op)
+static bool has_op(const Library *l, const Node *n, Sym op)
 {
-    enum { DEPTH = 3 };
-    GraphNodes list = {0};
-    for (int i = 0; i < m->nbinding; i++) collect_later(m, m->binding[i].value, op, DEPTH, &list);
-    return list.n ? list.at[choose(m, list.n)] : NULL;
+    if (node_op(l, n) == op) return true;
+    for (uint32_t i = 0; i < n->nkid; i++)
+        if (n->kid[i] && has_op(l, n->kid[i], op)) return true;
+    return false;
+}
+
+// A further root: after the others, and computed from a value that its pattern shares with theirs by
+// ops of the pattern. Of a value that many read, no reader is looked for.
+static GraphNode *further_root(Match *m, const Node *pattern, Sym op)
+{
+    enum { MAX_READERS = 256, MAX_FOUND = 16, MAX_STEPS = 3 };
+    GraphValues from = {0};
+    GraphNodes found = {0};
+    for (int i = 0; i < m->nbinding; i++)
+        if (m->binding[i].value && has_name(pattern, m->binding[i].name))
+            VEC_PUSH(m->scratch, &from, m->binding[i].value);
+    for (int step = 0; step < MAX_STEPS && from.n; step++) {
+        GraphValues next = {0};
+        for (int i = 0; i < from.n; i++)
+            for (int r = 0; from.at[i]->readers.n <= MAX_READERS && r < from.at[i]->readers.n;
+                 r++) {
+                GraphNode *n = from.at[i]->readers.at[r];
+                Sym own = n->op->decl->u.sym;
+                bool later = n->id > m->root[m->nroot - 1]->id && n->output[0] && own == op;
+                if (later && found.n < MAX_FOUND && !among(&m->nodes, n) && !among(&found, n))
+                    VEC_PUSH(m->scratch, &found, n);
+                if (n->output[0] && next.n < MAX_READERS && has_op(m->g->library, pattern, own))
+                    VEC_PUSH(m->scratch, &next, n->output[0]);
+            }
+        from = next;
+    }
+    return found.n ? found.at[choose(m, found.n)] : NULL;
 }
 
 // What the result reads is there before the first root.
@@ -371,7 +396,7 @@ static bool attempt(Match *m, GraphNode *n)
         int k;
         Node *p = pattern_node(pattern[i], &k);
         Sym op = node_op(m->g->library, p);
-        GraphNode *root = i == 0 ? n : op ? further_root(m, op) : NULL;
+        GraphNode *root = i == 0 ? n : op ? further_root(m, p, op) : NULL;
         if (!root || !op || k >= root->noutput || !root->output[k]) return false;
         m->value[m->nroot] = root->output[k];
         m->root[m->nroot++] = root;

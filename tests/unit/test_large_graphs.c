@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-enum { NODES = 8000, STACK_BYTES = 1 << 20 };
+enum { NODES = 20000, STACK_BYTES = 1 << 20 };
 
 static const struct Chain {
     const char *name;
