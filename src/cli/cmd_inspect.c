@@ -89,6 +89,7 @@ static void print_group(Arena *a, const Group *p)
     int64_t kept = kept_bytes(p);
     if (kept) printf(", keeps %s from memory", size_text(a, kept));
     printf(p->once ? "\n    computed once, when the model is loaded\n" : "\n");
+    for (int i = 0; i < p->layouts.n; i++) printf("    %s\n", p->layouts.at[i]);
     print_boundary("before it:", &p->before);
     print_boundary("after it: ", &p->after);
 }

@@ -29,6 +29,8 @@ typedef struct GraphValue {
     int output; // which of the producer's
     GraphNodes readers;
     bool is_output; // of the graph
+    // Its memory holds this value, which the pack of a layout makes of it; NULL: it as it is
+    struct GraphValue *stored;
 } GraphValue;
 typedef VEC(GraphValue *) GraphValues;
 
@@ -186,8 +188,10 @@ typedef struct Group {
     const Node
         *kernel; // a template of the anchor's op; NULL: the op's meaning through `copy`, or serial
     GraphValues inputs, outputs;
-    Boundaries before, after; // views are looked through
-    bool once;                // depends on constants alone: computed when the model is loaded
+    Boundaries before, after;  // views are looked through
+    bool once;                 // depends on constants alone: computed when the model is loaded
+    bool granted;              // its template may have what it reads laid out anew
+    VEC(const char *) layouts; // what was decided about layouts, for people
 } Group;
 typedef VEC(Group *) Groups;
 

@@ -2,27 +2,11 @@
 // Groups to kernels: leaves for what the group reads, ops applied before and after the anchor, and
 // a template instantiated on them. The first template of the anchor's op that fits is taken; the
 // last resort is `copy`, whose prologue is the anchor's meaning.
-#include "graph/private.h"
+#include "graph/lower.h"
 
 #include "runtime/memory.h"
 
 #include <string.h>
-
-typedef struct Lower {
-    Graph *g;
-    Group *group;
-    const Target *target;
-    Arena *arena; // of the kernel
-    Diag *diag;
-    Instance *in;
-    KernelDims sizes;
-    Tensor **tensor;    // by value id
-    Value **dims;       // by value id, collapsed; NULL: as they are
-    int rank;           // of collapsed values
-    GraphValues output; // of this kernel
-    Packings *packings;
-    GraphValues packed; // what it reads beside the group's inputs
-} Lower;
 
 // ---- collapsing axes
 
@@ -124,6 +108,39 @@ static void collapse(Lower *l)
     }
 }
 
+static bool lies_as(const GraphValue *v, const GraphValue *hole, const GraphValue *stored)
+{
+    return v->stored && v->rank == hole->rank && packed_alike(v->stored, stored);
+}
+
+// Where all that is whole lies in one layout, elements are taken as they lie.
+static bool collapse_in_order(Lower *l)
+{
+    const Group *p = l->group;
+    const GraphValue *hole = p->anchor->output[0], *v;
+    const GraphValue *stored = p->outputs.n ? p->outputs.at[0]->stored : NULL;
+    if (!stored || !hole || !all_collapse(p) || !is_regular(p, hole)) return false;
+    for (int i = 0; i < p->outputs.n; i++)
+        if (!lies_as(p->outputs.at[i], hole, stored)) return false;
+    for (int i = 0; i < p->inputs.n; i++) {
+        bool scalar = true;
+        for (int k = 0; k < hole->rank; k++)
+            scalar = scalar && is_one_at(p->inputs.at[i], hole->rank, k);
+        if (!scalar && !lies_as(p->inputs.at[i], hole, stored)) return false;
+    }
+    l->in_order = true;
+    l->rank = 1;
+    l->dims = NEW_ARRAY(l->arena, Value *, l->g->values.n);
+    for (int i = 0; i < p->inputs.n + p->outputs.n + 1; i++) {
+        v = i < p->inputs.n                  ? p->inputs.at[i]
+            : i < p->inputs.n + p->outputs.n ? p->outputs.at[i - p->inputs.n]
+                                             : hole;
+        l->dims[v->id] = NEW(l->arena, Value);
+        *l->dims[v->id] = graph_value_size(l->g->arena, v);
+    }
+    return true;
+}
+
 // dims: the kernel's.
 static int rank_of(Lower *l, const GraphValue *v, const Value **dims)
 {
@@ -135,7 +152,7 @@ static int rank_of(Lower *l, const GraphValue *v, const Value **dims)
 
 // ---- tensors
 
-static const char *leaf_name(Lower *l, const char *prefix, int i)
+const char *lower_name(Lower *l, const char *prefix, int i)
 {
     return arena_printf(l->arena, "%s%d", prefix, i);
 }
@@ -157,27 +174,6 @@ static int64_t known_align(const Lower *l, const GraphValue *v)
     return MEMORY_ALIGN;
 }
 
-static void make_leaves(Lower *l)
-{
-    for (int i = 0; i < l->group->inputs.n; i++) {
-        const GraphValue *v = l->group->inputs.at[i];
-        const Value *dims;
-        int rank = rank_of(l, v, &dims);
-        Tensor *t = instance_input(l->in, leaf_name(l, "x", i), v->type, rank, dims);
-        t->align_bytes = t->buf->align_bytes = known_align(l, v);
-        l->tensor[v->id] = t;
-    }
-}
-
-static int args_of(Lower *l, const GraphNode *n, Value **args)
-{
-    Tensor **tensor = NEW_ARRAY(l->arena, Tensor *, n->ninput);
-    for (int i = 0; i < n->ninput; i++)
-        if (n->input[i]) tensor[i] = l->tensor[n->input[i]->id];
-    *args = NEW_ARRAY(l->arena, Value, n->ninput + 1);
-    return node_args(l->arena, n, tensor, *args);
-}
-
 // How the kernel computes the extents of v.
 static void note_extents(Lower *l, const GraphValue *v, const Tensor *t)
 {
@@ -187,10 +183,53 @@ static void note_extents(Lower *l, const GraphValue *v, const Tensor *t)
     for (int k = 0; k < t->rank; k++) kernel_dims_note(&l->sizes, dims[k], t->dims[k]);
 }
 
+// What lies in a layout is read by way of what undoes it, and directly where l->in_order.
+static bool make_stored_leaf(Lower *l, const GraphValue *v, const char *name)
+{
+    const GraphValue *m = v->stored;
+    const GraphNode *pack = m->producer;
+    Tensor *t =
+        instance_input(l->in, name, m->type, m->rank, kernel_sizes(&l->sizes, m->rank, m->dims));
+    Value arg = {.kind = V_TENSOR, .u.tensor = t};
+    OpInst *op = op_apply(l->in, 0, packed_undo(l->g, pack), 1, &arg, &pack->attrs);
+    if (!op) return false;
+    t->align_bytes = t->buf->align_bytes = known_align(l, m);
+    l->leaf[v->id] = t;
+    l->tensor[v->id] = op->results[0];
+    note_extents(l, v, op->results[0]);
+    return true;
+}
+
+static bool make_leaves(Lower *l)
+{
+    for (int i = 0; i < l->group->inputs.n; i++) {
+        const GraphValue *v = l->group->inputs.at[i];
+        const Value *dims;
+        if (v->stored && !l->in_order) {
+            if (!make_stored_leaf(l, v, lower_name(l, "x", i))) return false;
+            continue;
+        }
+        int rank = rank_of(l, v, &dims);
+        Tensor *t = instance_input(l->in, lower_name(l, "x", i), v->type, rank, dims);
+        t->align_bytes = t->buf->align_bytes = known_align(l, v);
+        l->tensor[v->id] = t;
+    }
+    return true;
+}
+
+int lower_args(Lower *l, const GraphNode *n, Value **args)
+{
+    Tensor **tensor = NEW_ARRAY(l->arena, Tensor *, n->ninput);
+    for (int i = 0; i < n->ninput; i++)
+        if (n->input[i]) tensor[i] = l->tensor[n->input[i]->id];
+    *args = NEW_ARRAY(l->arena, Value, n->ninput + 1);
+    return node_args(l->arena, n, tensor, *args);
+}
+
 static OpInst *apply(Lower *l, const GraphNode *n)
 {
     Value *args;
-    int narg = args_of(l, n, &args);
+    int narg = lower_args(l, n, &args);
     OpInst *op = op_apply(l->in, 0, n->op->decl, narg, args, kernel_attrs(&l->sizes, &n->attrs));
     for (int i = 0; op && i < n->noutput; i++) {
         const GraphValue *v = n->output[i];
@@ -202,12 +241,21 @@ static OpInst *apply(Lower *l, const GraphNode *n)
     return op;
 }
 
-static Buffer *output_buffer(Lower *l, const GraphValue *v, int i)
+// Memory of output i, which is v. *place: where there its elements go, if it lies in a layout.
+static Buffer *output_buffer(Lower *l, const GraphValue *v, int i, Tensor **place)
 {
-    const Value *dims;
-    int rank = rank_of(l, v, &dims);
-    Buffer *b = instance_output(l->in, leaf_name(l, "y", i), v->type, rank, dims);
+    const GraphValue *m = v->stored && !l->in_order ? v->stored : NULL;
+    const Value *dims = m ? kernel_sizes(&l->sizes, m->rank, m->dims) : NULL;
+    int rank = m ? m->rank : rank_of(l, v, &dims);
+    Buffer *b = instance_output(l->in, lower_name(l, "y", i), v->type, rank, dims);
     b->align_bytes = known_align(l, v);
+    *place = NULL;
+    if (!m) return b;
+    Value arg = {.kind = V_TENSOR, .u.tensor = instance_memory(l->in, b, rank, dims)};
+    const GraphNode *pack = m->producer;
+    OpInst *op = op_apply(l->in, 0, packed_undo(l->g, pack), 1, &arg, &pack->attrs);
+    if (!op) return NULL;
+    *place = op->results[0];
     return b;
 }
 
@@ -218,6 +266,7 @@ static bool make_epilogue(Lower *l, const GraphValue *v, Epilogue *ep)
     int n = l->output.n;
     *ep = (Epilogue){.noutput = n};
     ep->memory = NEW_ARRAY(l->arena, Buffer *, n);
+    ep->place = NEW_ARRAY(l->arena, Tensor *, n);
     if (p->epilogue.n) {
         const Value *dims;
         int rank = rank_of(l, v, &dims);
@@ -228,72 +277,26 @@ static bool make_epilogue(Lower *l, const GraphValue *v, Epilogue *ep)
         ep->outputs = NEW_ARRAY(l->arena, Tensor *, n);
         for (int i = 0; i < n; i++) ep->outputs[i] = l->tensor[l->output.at[i]->id];
     }
-    for (int i = 0; i < n; i++) ep->memory[i] = output_buffer(l, l->output.at[i], i);
+    bool placed = false;
+    for (int i = 0; i < n; i++) {
+        ep->memory[i] = output_buffer(l, l->output.at[i], i, &ep->place[i]);
+        if (!ep->memory[i]) return false;
+        placed = placed || ep->place[i];
+    }
+    if (!placed) ep->place = NULL;
     return true;
 }
 
-static bool begin(Lower *l)
+bool lower_begin(Lower *l)
 {
     l->in = instance_new(l->arena, l->g->library, l->target, l->diag);
     l->in->guess = true;
     kernel_dims_init(&l->sizes, l->g, l->in);
     l->tensor = NEW_ARRAY(l->arena, Tensor *, l->g->values.n);
-    make_leaves(l);
+    l->leaf = NEW_ARRAY(l->arena, Tensor *, l->g->values.n);
+    if (!make_leaves(l)) return false;
     for (int i = 0; i < l->group->prologue.n; i++)
         if (!apply(l, l->group->prologue.at[i])) return false;
-    return true;
-}
-
-// ---- constants in the layout that a template prefers
-
-static GraphValue *packed_value(Lower *l, GraphValue *v, const Preference *p, const Tensor *t)
-{
-    for (int i = 0; i < l->packings->list.n; i++) {
-        const GraphNode *n = l->packings->list.at[i].node;
-        if (n->input[0] == v && n->op->decl == p->op && attrs_equal(&n->attrs, &p->attrs)) {
-            return n->output[0];
-        }
-    }
-    Arena *a = l->g->arena;
-    GraphValue *out =
-        graph_value(l->g, arena_printf(a, "%s, packed", v->name), t->type, t->rank, t->dims);
-    GraphNode *n = NEW(a, GraphNode);
-    *n =
-        (GraphNode){.id = -1, .name = out->name, .origin = p->op->u.sym, .ninput = 1, .noutput = 1};
-    n->op = op_info(l->g->ops, p->op);
-    n->input = arena_copy(a, &v, sizeof v);
-    n->output = arena_copy(a, &out, sizeof out);
-    for (int i = 0; i < p->attrs.n; i++) {
-        Value *copy = arena_copy(a, p->attrs.entry[i].value, sizeof(Value));
-        if (copy->kind == V_TUPLE) *copy = value_tuple(a, copy->u.tuple.n, copy->u.tuple.at);
-        map_put(a, &n->attrs, p->attrs.entry[i].key, copy);
-    }
-    out->producer = n;
-    VEC_PUSH(a, &l->packings->list, ((Packing){.node = n}));
-    return out;
-}
-
-static bool pack_constants(Lower *l, const Node *kernel, int narg, Value *args)
-{
-    const GraphNode *n = l->group->anchor;
-    Preference *list;
-    int count;
-    const Map *attrs = kernel_attrs(&l->sizes, &n->attrs);
-    if (!kernel_preferences(l->in, kernel, narg, args, attrs, NULL, &list, &count)) return false;
-    for (int i = 0; i < count; i++) {
-        GraphValue *v = list[i].param < n->ninput ? n->input[list[i].param] : NULL;
-        if (!v || args[list[i].param].kind != V_TENSOR || !graph_value_fixed(v)) continue;
-        OpInst *op = op_apply(l->in, 0, list[i].op, 1, &args[list[i].param], &list[i].attrs);
-        if (!op) return false;
-        const Tensor *t = op->results[0];
-        bool known = true;
-        for (int k = 0; k < t->rank; k++) known = known && t->dims[k].kind == V_INT;
-        if (!known) continue;
-        GraphValue *packed = packed_value(l, v, &list[i], t);
-        const char *name = leaf_name(l, "p", l->packed.n);
-        args[list[i].param].u.tensor->packed = value_leaf(l->in, packed, name);
-        VEC_PUSH(l->arena, &l->packed, packed);
-    }
     return true;
 }
 
@@ -313,12 +316,13 @@ static bool by_template(Lower *l, const Node *kernel)
 {
     const GraphNode *n = l->group->anchor;
     Value *args;
-    if (!begin(l)) return false;
-    int narg = args_of(l, n, &args);
-    if (!pack_constants(l, kernel, narg, args)) return false;
+    if (!lower_begin(l)) return false;
+    int narg = lower_args(l, n, &args);
+    if (!lower_grant(l, kernel, narg, args)) return false;
     const Map *attrs = kernel_attrs(&l->sizes, &n->attrs);
     if (l->sizes.dims.n && !note_results(l, narg, args, attrs)) return false;
     Epilogue *ep = NEW_ARRAY(l->arena, Epilogue, n->noutput);
+    Tensor *place; // of several results none lies in a layout
     if (n->noutput == 1) {
         if (!make_epilogue(l, n->output[0], &ep[0])) return false;
     } else {
@@ -328,12 +332,30 @@ static bool by_template(Lower *l, const Node *kernel)
                 return false;
             }
             ep[i] = (Epilogue){.memory = NEW(l->arena, Buffer *), .noutput = 1};
-            ep[i].memory[0] = output_buffer(l, n->output[i], i);
+            ep[i].memory[0] = output_buffer(l, n->output[i], i, &place);
         }
     }
     l->in->guess = false; // another template may do without
     l->in->rows_at_hand = l->group->by_rows;
     return instance_kernel(l->in, kernel, narg, args, attrs, ep, n->noutput, NULL);
+}
+
+// The group's only output, which lies in a layout, computed in the order in which it lies.
+static bool make_packed(Lower *l, Value *x, Epilogue *ep)
+{
+    const Group *p = l->group;
+    const GraphValue *v = l->output.at[0], *m = v->stored;
+    for (int i = 0; i < p->epilogue.n; i++)
+        if (!apply(l, p->epilogue.at[i])) return false;
+    Value arg = {.kind = V_TENSOR, .u.tensor = l->tensor[v->id]};
+    OpInst *op = op_apply(l->in, 0, m->producer->op->decl, 1, &arg, &m->producer->attrs);
+    if (!op) return false;
+    *x = (Value){.kind = V_TENSOR, .u.tensor = op->results[0]};
+    *ep = (Epilogue){.memory = NEW(l->arena, Buffer *), .noutput = 1};
+    const Value *dims = kernel_sizes(&l->sizes, m->rank, m->dims);
+    ep->memory[0] = instance_output(l->in, lower_name(l, "y", 0), m->type, m->rank, dims);
+    ep->memory[0]->align_bytes = known_align(l, m);
+    return true;
 }
 
 static bool by_meaning(Lower *l, int output)
@@ -346,11 +368,13 @@ static bool by_meaning(Lower *l, int output)
         return false;
     }
     Epilogue ep;
-    collapse(l);
-    if (!begin(l)) return false;
+    if (!collapse_in_order(l)) collapse(l);
+    if (!lower_begin(l)) return false;
     OpInst *op = apply(l, n);
-    if (!op || !make_epilogue(l, n->output[output], &ep)) return false;
+    if (!op) return false;
     Value x = {.kind = V_TENSOR, .u.tensor = op->results[output]};
+    bool stored = l->output.n == 1 && l->output.at[0]->stored && !l->in_order;
+    if (stored ? !make_packed(l, &x, &ep) : !make_epilogue(l, n->output[output], &ep)) return false;
     return instance_kernel(l->in, copy, 1, &x, NULL, &ep, 1, NULL);
 }
 
@@ -358,28 +382,30 @@ static bool serially(Lower *l)
 {
     const GraphNode *n = l->group->anchor;
     Value *args;
-    if (!begin(l)) return false;
-    int narg = args_of(l, n, &args);
+    if (!lower_begin(l)) return false;
+    int narg = lower_args(l, n, &args);
     const Map *attrs = kernel_attrs(&l->sizes, &n->attrs);
     if (l->sizes.dims.n && !note_results(l, narg, args, attrs)) return false;
     Buffer **memory = NEW_ARRAY(l->arena, Buffer *, n->noutput);
+    Tensor *place;
     for (int i = 0; i < n->noutput; i++) {
         if (!n->output[i]) {
             diag_error(l->diag, 0, "all results of a serial op are needed");
             return false;
         }
-        memory[i] = output_buffer(l, n->output[i], i);
+        memory[i] = output_buffer(l, n->output[i], i, &place);
     }
     return instance_serial(l->in, n->op->decl, narg, args, attrs, memory, n->noutput);
 }
 
 // ---- a group
 
-static void open_kernel(Lower *l, Arena *a)
+void lower_open(Lower *l, Arena *a)
 {
     l->arena = NEW(a, Arena);
     *l->arena = (Arena){.nomem = a->nomem};
     l->dims = NULL;
+    l->in_order = false;
     l->output.n = 0;
     l->packed = (GraphValues){0};
 }
@@ -397,7 +423,7 @@ static bool try_templates(Lower *l, Group *p, Arena *a, LoweredKernels *out)
     int n = group_templates(l->g, p->anchor, l->target, a, &list);
     for (int i = 0; i < n; i++) {
         Diag quiet, *d = l->diag;
-        open_kernel(l, a);
+        lower_open(l, a);
         diag_init(&quiet, l->arena, l->g->library->sources);
         l->diag = &quiet;
         for (int k = 0; k < p->outputs.n; k++) VEC_PUSH(a, &l->output, p->outputs.at[k]);
@@ -471,7 +497,7 @@ bool group_lower(Graph *g, Arena *a, Group *p, const Target *t, Packings *packin
     bool serial = n->op->class == OPCLASS_SERIAL;
     for (int i = 0; i < n->noutput; i++) {
         if (!n->output[i] || (serial && i > 0)) continue;
-        open_kernel(&l, a);
+        lower_open(&l, a);
         l.output = (GraphValues){0};
         bool single = true; // all outputs of the group come from the anchor's only result
         for (int k = 0; k < n->noutput; k++) single = single && (k == i || !n->output[k]);

@@ -39,6 +39,11 @@ typedef struct Compiling {
     int done;
 } Compiling;
 
+static GraphValue *memory_of(GraphValue *v)
+{
+    return v->stored ? v->stored : v;
+}
+
 // ---- kernels
 
 // Equal kernels are built once.
@@ -319,7 +324,7 @@ static heald_status plan_steps(Compiling *c, Error *e)
         const GraphValues *in = &l->group->inputs;
         int *values = NEW_ARRAY(c->arena, int, in->n + l->outputs.n);
         for (int k = 0; k < in->n + l->outputs.n; k++) {
-            const GraphValue *v = k < in->n ? in->at[k] : l->outputs.at[k - in->n];
+            const GraphValue *v = memory_of(k < in->n ? in->at[k] : l->outputs.at[k - in->n]);
             heald_status s = need(c, v, e);
             if (s) return s;
             values[k] = c->value[v->id];
@@ -372,6 +377,7 @@ heald_status model_compile(const Graph *g, Arena *a, const CompileOptions *o, Co
     m->arena = a;
     m->graph = g;
     m->groups = graph_fuse(c.g, a, &o->target, &o->fuse);
+    graph_layouts(c.g, a, &m->groups, &o->target, o->fuse.off);
     heald_status s = lower_groups(&c, d) ? HEALD_OK : HEALD_DIAGNOSTIC;
     if (!s) s = build_all(&c, d, e);
     if (!s) s = run_constant_launches(&c, e);

@@ -73,6 +73,30 @@ bool node_fold_constant(Graph *g, GraphNode *n, const Target *t, int64_t limit);
 int group_templates(const Graph *g, const GraphNode *anchor, const Target *t, Arena *a,
                     const Node ***out);
 
+// layout_value.c: values in layouts. A layout is the op pack_NAME with its attributes.
+// What pack makes of v; NULL where that is no shape.
+GraphValue *packed_value(Graph *g, GraphValue *v, const Preference *p);
+const Node *packed_undo(const Graph *g, const GraphNode *pack); // NULL: nothing undoes it
+bool packed_is(const GraphValue *packed, const Preference *p);
+bool packed_alike(const GraphValue *a, const GraphValue *b); // both packed
+// Whether v may be stored as `packed` alone: nothing is lost, and each element has its place.
+bool packed_suffices(Graph *g, const GraphValue *v, const GraphValue *packed);
+// "channels(16)"
+const char *packed_name(Arena *a, const GraphNode *pack);
+// layout.c: what lies in which layout. Sets GraphValue.stored, Group.granted and Group.layouts.
+// off: everything lies as it is.
+void graph_layouts(Graph *g, Arena *a, const Groups *groups, const Target *t, bool off);
+
+// lower_layout.c: what the first template that would serve the group prefers: `value` read or
+// computed in a layout.
+typedef struct Wish {
+    GraphValue *value;
+    Preference layout; // in the graph's arena
+    int64_t worth;     // bytes, for the values at hand
+} Wish;
+typedef VEC(Wish) Wishes;
+void group_wishes(Graph *g, Group *p, const Target *t, Wishes *out);
+
 // kernel_dims.c: sizes of the graph as sizes of one kernel. The extents of what a kernel reads
 // become dimensions of its own, so that equal kernels are equal whatever the model calls their
 // dimensions.
@@ -103,8 +127,8 @@ typedef struct LoweredKernel {
     const Node **dims;   // (kernel->dims) what they are, sizes of the graph
 } LoweredKernel;
 typedef VEC(LoweredKernel) LoweredKernels;
-// Constants that a template wants in another layout: a node whose output is that, made once for all
-// groups that want the same.
+// What a template wants in another layout: a node whose output is that, made once for all groups
+// that want the same. That of a constant runs when the model is loaded.
 typedef struct Packing {
     GraphNode *node;
     bool lowered;

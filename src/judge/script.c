@@ -310,6 +310,7 @@ static bool grant_preferences(Script *s, Instance *in, Value *args)
                             &n))
         return false;
     for (int i = 0; i < n; i++) {
+        if (preferred[i].is_result) continue;
         Value *arg = &args[preferred[i].param];
         if (arg->kind != V_TENSOR) continue;
         OpInst *op = op_apply(in, s->decl->loc, preferred[i].op, 1, arg, &preferred[i].attrs);

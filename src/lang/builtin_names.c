@@ -220,10 +220,14 @@ bool eval_preference(Eval *e, Node *param, Preference *out)
     if (!plain && !eval_list(e, REST(call), NREST(call), &args)) return false;
     if (args.u.tuple.n > NREST(attrs))
         return eval_fail(e, call->loc, "'%s' has %d attributes", pack, NREST(attrs));
+    out->unpack =
+        map_get(&e->lib->ops, eval_sym(e, arena_printf(e->arena, "unpack_%s", name->u.sym)));
     out->attrs = (Map){0};
     for (int i = 0; i < args.u.tuple.n; i++)
         map_put(e->arena, &out->attrs, REST(attrs)[i]->u.sym, &args.u.tuple.at[i]);
-    return true;
+    out->worth = value_int(0);
+    Node *worth = KID(param, PARAM, worth);
+    return !worth || eval_scalar(e, worth, &out->worth);
 }
 
 // b.panel where b is declared with `prefer layout panel(n)`.
@@ -258,7 +262,7 @@ static bool tensor_field(Eval *e, Loc loc, Tensor *t, Sym f, Value *out)
     else if (strcmp(f, "align") == 0)
         *out = value_int(max_i64(t->align_bytes, (int64_t)dtype_size(t->type)));
     else if (strcmp(f, "contiguous") == 0) *out = value_bool(t->buf && !t->buf->layout);
-    else if (strcmp(f, "memory") == 0 && t->epilogue && t->epilogue->noutput)
+    else if (strcmp(f, "memory") == 0 && t->epilogue && t->epilogue->noutput && !t->epilogue->place)
         *out = (Value){.kind = V_MEMORY, .u.mem = t->epilogue->memory[0]};
     else if (strcmp(f, "leaf") == 0) {
         Tensor *leaf = tensor_leaf(t);

@@ -168,6 +168,9 @@ bool tensor_value(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value 
                   Value *out); // epilogue applied, first output not stored
 bool memory_load(Eval *e, Loc loc, Buffer *b, int n, const Value *index, Value *out);
 bool memory_store(Eval *e, Loc loc, Buffer *b, int n, const Value *index, Value v);
+// Output k of a result, whose value at that index is v, to where it belongs.
+bool output_store(Eval *e, Loc loc, const Epilogue *ep, int k, int n, const Value *index, Value v,
+                  int guard);
 bool eval_indices(Eval *e, Node *index, Value base,
                   Value *out_tuple); // the rest of an INDEX node: packs, EXCEPT, AT, ~, spans
 bool eval_except(Eval *e, Node *n, Value base,

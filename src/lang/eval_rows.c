@@ -54,7 +54,7 @@ bool rows_find(Eval *e, Loc loc, Tensor *t)
     if (!any) return true;
     t->of_rows = of_rows;
     for (int k = 0; k < ep->noutput; k++)
-        if (ep->outputs[k] == hole) t->rows = ep->memory[k];
+        if (ep->outputs[k] == hole && !(ep->place && ep->place[k])) t->rows = ep->memory[k];
     if (t->rows) return true;
     Node *extent[EVAL_MAX_RANK];
     for (int i = 0; i < hole->rank; i++)
@@ -68,14 +68,15 @@ bool rows_find(Eval *e, Loc loc, Tensor *t)
 typedef struct RowOutput {
     Loc loc;
     Tensor *o;
-    Buffer *memory;
+    const Epilogue *ep;
+    int output;
     Value at[EVAL_MAX_RANK], v;
 } RowOutput;
 
 static bool store_output(Eval *e, void *user)
 {
     RowOutput *r = user;
-    return memory_store(e, r->loc, r->memory, r->o->rank, r->at, r->v);
+    return output_store(e, r->loc, r->ep, r->output, r->o->rank, r->at, r->v, GUARD_NONE);
 }
 
 static bool row_element(Eval *e, Value index, const Value *task, void *user)
@@ -121,7 +122,7 @@ static bool all_outputs(Eval *e, Loc loc, Tensor *t, int n, const Value *index)
     e->row = index;
     ok = team_begin(e, loc);
     for (int k = 0; ok && k < ep->noutput; k++) {
-        RowOutput r = {.loc = loc, .o = ep->outputs[k], .memory = ep->memory[k]};
+        RowOutput r = {.loc = loc, .o = ep->outputs[k], .ep = ep, .output = k};
         for (int i = 0; i < n; i++) r.at[i] = index[i];
         if (t->of_rows[k]) ok = row_of(e, &r, n);
     }

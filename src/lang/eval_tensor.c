@@ -90,6 +90,55 @@ static bool store_node(Eval *e, Loc loc, Buffer *b, int n, const Value *index, V
     return true;
 }
 
+// Output k of an epilogue at an index. Moves give an element from one place, so reading tells where.
+bool output_store(Eval *e, Loc loc, const Epilogue *ep, int k, int n, const Value *index, Value v,
+                  int guard)
+{
+    Tensor *place = ep->place ? ep->place[k] : NULL;
+    Value there, at[EVAL_MAX_RANK];
+    if (!place) return store_node(e, loc, ep->memory[k], n, index, v, guard);
+    bool guarded = e->guard_leaves;
+    e->guard_leaves = false;
+    bool ok = tensor_load(e, loc, place, n, index, &there);
+    e->guard_leaves = guarded;
+    if (!ok) return false;
+    const Node *load = there.u.expr;
+    ASSERT(there.kind == V_EXPR && load->kind == N_LOAD && load->u.buf == ep->memory[k]);
+    for (uint32_t i = 0; i < load->nkid; i++) at[i] = value_expr(load->kid[i]);
+    return store_node(e, loc, ep->memory[k], (int)load->nkid, at, v, guard);
+}
+
+// Whether axis `v` of an index is found whole or divided in a place: outside it is outside there.
+static bool keeps_axis(const Node *load, const Var *v)
+{
+    for (uint32_t i = 0; i < load->nkid; i++) {
+        const Node *x = load->kid[i];
+        bool divided = x->kind == N_DIV && x->kid[1]->kind == N_INT && x->kid[1]->u.i > 0;
+        if (divided) x = x->kid[0];
+        if (x->kind == N_VARREF && x->u.var == v) return true;
+    }
+    return false;
+}
+
+bool instance_places(Instance *in, Tensor *t)
+{
+    Eval *e = in->eval;
+    Kernel *k = e->kernel;
+    int next_id = k->next_id, shared = e->shared.n;
+    Stmts *saved = e->out;
+    Value at[EVAL_MAX_RANK], v;
+    e->out = NEW(e->arena, Stmts);
+    for (int i = 0; i < t->rank; i++)
+        at[i] = value_expr(node_var(e->arena, 0, kernel_var(k, "i", DT_I64, false)));
+    bool ok = t->producer && tensor_load(e, 0, t, t->rank, at, &v) && v.kind == V_EXPR &&
+              v.u.expr->kind == N_LOAD;
+    for (int i = 0; ok && i < t->rank; i++) ok = keeps_axis(v.u.expr, at[i].u.expr->u.var);
+    e->out = saved;
+    k->next_id = next_id;
+    e->shared.n = shared;
+    return ok;
+}
+
 bool memory_store(Eval *e, Loc loc, Buffer *b, int n, const Value *index, Value v)
 {
     return store_node(e, loc, b, n, index, v, GUARD_NONE);
@@ -383,7 +432,7 @@ static bool store_epilogue(Eval *e, Loc loc, Tensor *t, int n, const Value *inde
                  values_unravel(e, loc, linear, o->rank, o->dims, &there);
         ok = ok && tensor_load(e, loc, o, o->rank, there.u.tuple.at, &v);
         if (ok && first && first->kind == V_NONE) *first = eval_pin(e, "v", v);
-        else ok = ok && store_node(e, loc, ep->memory[k], o->rank, there.u.tuple.at, v, GUARD_DROP);
+        else ok = ok && output_store(e, loc, ep, k, o->rank, there.u.tuple.at, v, GUARD_DROP);
     }
     e->guard_leaves = guard;
     e->shared.n = shared; // they read the hole
@@ -400,8 +449,8 @@ bool tensor_store(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value 
     if (t->epilogue->hole) return store_epilogue(e, loc, t, n, index, v, NULL);
     Node *x; // a result is rounded to its type even where memory could hold more
     return eval_node_as(e, loc, v, t->type, &x) &&
-           store_node(e, loc, t->epilogue->memory[0], n, index,
-                      (Value){.kind = V_EXPR, .u.expr = x}, GUARD_DROP);
+           output_store(e, loc, t->epilogue, 0, n, index, (Value){.kind = V_EXPR, .u.expr = x},
+                        GUARD_DROP);
 }
 
 bool tensor_value(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value v, Value *out)

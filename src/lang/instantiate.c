@@ -73,6 +73,13 @@ Buffer *instance_output(Instance *in, const char *name, DType type, int rank, co
     return b;
 }
 
+Tensor *instance_memory(Instance *in, Buffer *b, int rank, const Value *dims)
+{
+    Tensor *t = tensor_new(in, b->name, (DType)b->type, rank, dims);
+    t->buf = b;
+    return t;
+}
+
 Tensor *instance_hole(Instance *in, const char *name, DType type, int rank, const Value *dims)
 {
     Tensor *t = tensor_new(in, name, type, rank, dims);
@@ -306,12 +313,13 @@ static bool bind_results(Eval *e, Loc loc, Node *results, const Epilogue *ep, in
         Tensor *t = tensor_new(e->in, p->u.sym, type, rank, dims);
         t->epilogue = NEW(e->arena, Epilogue);
         *t->epilogue = ep[i];
-        int have = ep[i].hole ? ep[i].hole->rank : ep[i].memory[0]->rank;
+        const Tensor *place = ep[i].hole ? ep[i].hole : ep[i].place ? ep[i].place[0] : NULL;
+        int have = place ? place->rank : ep[i].memory[0]->rank;
         if (have != rank)
             return eval_fail(e, p->loc, "result '%s' has rank %d, the caller's memory %d", p->u.sym,
                              rank, have);
         for (int k = 0; k < rank; k++) {
-            Value want = ep[i].hole ? ep[i].hole->dims[k] : value_expr(ep[i].memory[0]->extent[k]);
+            Value want = place ? place->dims[k] : value_expr(ep[i].memory[0]->extent[k]);
             if (want.kind == V_INT && dims[k].kind == V_INT && want.u.i != dims[k].u.i)
                 return eval_fail(e, p->loc,
                                  "axis %d of result '%s' has extent %lld, the caller's memory %lld",
@@ -482,15 +490,18 @@ bool kernel_preferences(Instance *in, const Node *kernel, int narg, const Value 
     Instantiation s = of_kernel(kernel, narg, args, attrs);
     Look look;
     bool ok = look_open(in, &s, choices, &look);
+    Node *lists[] = {s.params, s.results};
     *n = 0;
-    *out = NEW_ARRAY(in->arena, Preference, NREST(s.params));
-    for (int i = 0; ok && i < NREST(s.params); i++) {
-        if (!KID(REST(s.params)[i], PARAM, prefer)) continue;
-        Preference *p = &(*out)[*n];
-        p->param = i;
-        ok = eval_preference(in->eval, REST(s.params)[i], p);
-        *n += ok;
-    }
+    *out = NEW_ARRAY(in->arena, Preference, NREST(s.params) + NREST(s.results));
+    for (int l = 0; l < 2; l++)
+        for (int i = 0; ok && i < NREST(lists[l]); i++) {
+            if (!KID(REST(lists[l])[i], PARAM, prefer)) continue;
+            Preference *p = &(*out)[*n];
+            p->param = i;
+            p->is_result = l == 1;
+            ok = eval_preference(in->eval, REST(lists[l])[i], p);
+            *n += ok;
+        }
     return look_close(in, &s, &look, ok);
 }
 

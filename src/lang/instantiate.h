@@ -58,6 +58,9 @@ typedef struct Epilogue {
     Tensor *hole;     // has the result's type and dims; NULL: it is stored as it is in memory[0]
     Tensor **outputs; // (noutput) read the hole
     Buffer **memory;  // (noutput) where each goes
+    // (noutput) NULL where it lies there by its own index; else moves of one leaf, that memory: an
+    // element goes where it would be read. NULL: none does
+    Tensor **place;
     int noutput;
 } Epilogue;
 
@@ -86,6 +89,8 @@ Value instance_dim(Instance *in, const char *name, int64_t lo, int64_t hi, int64
 // after inputs.
 Tensor *instance_input(Instance *in, const char *name, DType type, int rank, const Value *dims);
 Buffer *instance_output(Instance *in, const char *name, DType type, int rank, const Value *dims);
+// An output of the kernel as a tensor that is read.
+Tensor *instance_memory(Instance *in, Buffer *b, int rank, const Value *dims);
 Tensor *instance_hole(Instance *in, const char *name, DType type, int rank, const Value *dims);
 
 // Applies an op. args: one for each parameter, V_TENSOR, V_NONE where left out (trailing ones may
@@ -109,6 +114,10 @@ typedef struct Choices {
 // or a V_EXPR over dimensions. False, and no diagnostics, where it needs memory or a loop.
 bool instance_element(Instance *in, Tensor *t, const int64_t *index, Value *out);
 
+// Whether t, an op's result, only says where in one leaf each element lies, those outside of it
+// outside: then it can be an Epilogue's place.
+bool instance_places(Instance *in, Tensor *t);
+
 // Instantiates a template on inputs (one Value a parameter, as in op_apply), results (one Epilogue
 // a result) and attributes. in->kernel is complete after it. False with diagnostics; when a
 // schedule choice does not fit, the reason is among them.
@@ -125,9 +134,12 @@ bool kernel_results(Instance *in, const Node *kernel, int narg, const Value *arg
 // op pack_panel on it. A caller that has it in that form sets Tensor.packed to a leaf of that
 // shape; otherwise reads of b.panel compute it from b.
 typedef struct Preference {
-    int param;
-    const Node *op; // pack_NAME
-    Map attrs;      // the layout's arguments, at the op's attributes in their order
+    int param; // or, of a result, which
+    bool is_result;
+    const Node *op;     // pack_NAME
+    const Node *unpack; // unpack_NAME, which undoes it; NULL: there is none
+    Map attrs;          // the layout's arguments, at the op's attributes in their order
+    Value worth;        // bytes that need not be moved then: V_INT, V_EXPR
 } Preference;
 bool kernel_preferences(Instance *in, const Node *kernel, int narg, const Value *args,
                         const Map *attrs, const Choices *choices, Preference **out, int *n);

@@ -11,7 +11,7 @@ static Node *empty_tuple(Parser *p)
 
 // ---- signatures
 
-// param := NAME [ "?" ] ":" [ "const" ] type [ "..." ] [ "prefer" "layout" expr ]
+// param := NAME [ "?" ] ":" [ "const" ] type [ "..." ] [ "prefer" "layout" expr [ "worth" expr ] ]
 typedef enum ParamForm {
     PARAM_TYPED,
     PARAM_BARE, // ":" and the type may be missing
@@ -23,7 +23,7 @@ static Node *param(Parser *p, ParamForm form)
     Loc loc = parser_here(p);
     Sym sym = parser_name(p, "a parameter");
     int sub = parser_accept(p, T_QUESTION) ? PARAM_OPTIONAL : 0;
-    Node *t = NULL, *prefer = NULL, *value = NULL;
+    Node *t = NULL, *prefer = NULL, *worth = NULL, *value = NULL;
     if (form == PARAM_TYPED || p->tok.kind == T_COLON) {
         parser_expect(p, T_COLON);
         if (parser_at_word(p, "const") && parser_peek(p).kind == T_NAME) {
@@ -36,9 +36,10 @@ static Node *param(Parser *p, ParamForm form)
     if (t && parser_accept_word(p, "prefer")) {
         if (!parser_accept_word(p, "layout")) parser_expected(p, "'layout'");
         prefer = parse_expr(p);
+        if (parser_accept_word(p, "worth")) worth = parse_expr(p);
     }
     if (form == PARAM_OF_FN && parser_accept(p, T_ASSIGN)) value = parse_expr(p);
-    Node *n = parser_make_sym(p, N_PARAM, loc, sym, 4, (Node *[]){t, value, NULL, prefer});
+    Node *n = parser_make_sym(p, N_PARAM, loc, sym, 5, (Node *[]){t, value, NULL, prefer, worth});
     n->sub = (uint8_t)sub;
     return n;
 }
@@ -58,7 +59,7 @@ static Node *attr(Parser *p)
         parser_expect_closing(p, T_RBRACE, open);
     }
     if (parser_accept(p, T_ASSIGN)) value = parse_expr(p);
-    Node *n = parser_make_sym(p, N_PARAM, loc, sym, 4, (Node *[]){t, value, among, NULL});
+    Node *n = parser_make_sym(p, N_PARAM, loc, sym, 5, (Node *[]){t, value, among, NULL, NULL});
     n->sub = (uint8_t)sub;
     return n;
 }

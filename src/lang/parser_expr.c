@@ -115,7 +115,7 @@ static Node *arg(Parser *p, bool named)
     Node *e;
     if (after == T_QUESTION) {
         Sym sym = parser_name(p, "a name");
-        e = parser_make(p, N_PARAM, loc, 4, (Node *[]){NULL, NULL, NULL, NULL});
+        e = parser_make(p, N_PARAM, loc, 5, (Node *[5]){NULL});
         e->u.sym = sym;
         e->sub = PARAM_OPTIONAL;
         parser_advance(p);

@@ -206,6 +206,7 @@ static void param(Printer *p, const Node *n)
     optional(p, "", n->kid[KID_PARAM_type], "");
     if (n->sub & PARAM_VARIADIC) print_text(p, "...");
     optional(p, " prefer layout ", n->kid[KID_PARAM_prefer], "");
+    optional(p, " worth ", n->kid[KID_PARAM_worth], "");
     if (n->kid[KID_PARAM_among]) {
         print_text(p, " in {");
         print_children(p, n->kid[KID_PARAM_among]);

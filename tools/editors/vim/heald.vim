@@ -10,7 +10,7 @@ syntax keyword healdStatement let break continue return launch stage tune requir
 syntax keyword healdConditional if else when
 syntax keyword healdRepeat for in while unroll parallel
 syntax keyword healdStorage shared local core_local workspace
-syntax keyword healdClause implements onnx on with bijective serial class alias prefer layout over align step static const
+syntax keyword healdClause implements onnx on with bijective serial class alias prefer layout worth over align step static const
 syntax keyword healdBoolean true false
 syntax keyword healdForm sum prod max min any all fold scan mapping spatial repeat auto_map
 syntax keyword healdType bool int str i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 f32x4 mbarrier

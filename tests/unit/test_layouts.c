@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layouts that templates prefer for activations: what is granted, what it costs, and that results
+// stay the same bit for bit.
+#include "graph/model.h"
+#include "ir/interp_device.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+// Sums of rows, which a template wants in blocks of four columns; `worth` is what each is worth. The
+// template that does without adds in the same order.
+static const char texts[] =
+    "op pack_cols(x: T[m, n]; w: int) -> (y: T[ceil(n, w), m, w]) {\n"
+    "    y[b, i, l] = x[i, b * w + l] else 0;\n}\n"
+    "op unpack_cols(y: T[b, m, l]; w: int) -> (x: T[m, b * l]) bijective {\n"
+    "    x[i, j] = y[j / l, i, j % l];\n}\n"
+    "op pack_turned(x: T[m, n]) -> (y: T[n, m]) { y[j, i] = x[i, j]; }\n"
+    "op spread(x: T[m, n]; worth: int = 1000) -> (y: T[m, n]) {\n"
+    "    y[i, j] = sum(k in n) x[i, k] * x[i, j];\n}\n"
+    "op spread_turned(x: T[m, n]; worth: int = 1000) -> (y: T[m, n]) {\n"
+    "    y[i, j] = sum(k in n) x[i, k] * x[i, j];\n}\n"
+    "kernel spread_cols[T: f32](x: T[m, n] prefer layout cols(4) worth worth; worth: int = 1000)\n"
+    "    -> (y: T[m, n] prefer layout cols(4)) implements spread on cpu {\n"
+    "    require x.packed, \"not in columns\";\n    launch grid(m);\n"
+    "    for j in n {\n        var s: T = 0;\n"
+    "        for k in n { s += x.cols[k / 4, block.x, k % 4] * x.cols[j / 4, block.x, j % 4]; }\n"
+    "        y[block.x, j] = s;\n    }\n}\n"
+    "kernel spread_rows[T: f32](x: T[m, n]; worth: int = 1000) -> (y: T[m, n])\n"
+    "    implements spread on cpu {\n    launch grid(m);\n"
+    "    for j in n {\n        var s: T = 0;\n"
+    "        for k in n { s += x[block.x, k] * x[block.x, j]; }\n"
+    "        y[block.x, j] = s;\n    }\n}\n"
+    "kernel spread_by_turning[T: f32](x: T[m, n] prefer layout turned worth worth; worth: int = "
+    "1000)\n    -> (y: T[m, n]) implements spread_turned on cpu {\n"
+    "    require x.packed, \"not turned\";\n    launch grid(m);\n"
+    "    for j in n {\n        var s: T = 0;\n"
+    "        for k in n { s += x.turned[k, block.x] * x.turned[j, block.x]; }\n"
+    "        y[block.x, j] = s;\n    }\n}\n";
+
+typedef struct Case {
+    Arena arena;
+    Sources sources;
+    Diag diag;
+    Library library;
+    Graph *graph;
+    void *input[4];
+    const char *said; // about layouts, a line a group
+    const char *steps;
+} Case;
+
+static _Noreturn void give_up(Case *c, const char *why)
+{
+    Buf b;
+    buf_init(&b, &c->arena);
+    diag_render(&c->diag, &b);
+    fail_msg("%s\n%s", why, buf_text(&b));
+    abort();
+}
+
+static void load(Case *c, const char *text)
+{
+    Source *s = sources_add(&c->sources, "test.hd", text, strlen(text));
+    Node *file = parse_file(&c->arena, c->library.names, s, &c->diag);
+    if (!file || !library_add(&c->library, file, &c->diag)) give_up(c, "the text");
+}
+
+// The graph g of a text, its inputs filled with small numbers; open: the first extent of each.
+static void open_case(Case *c, const char *text, bool open)
+{
+    Arena *a = &c->arena;
+    memset(c, 0, sizeof *c);
+    c->sources.arena = a;
+    diag_init(&c->diag, a, &c->sources);
+    library_init(&c->library, a, interner_new(a), &c->sources);
+    Target t;
+    target_host(&t);
+    if (!ops_load(&c->library, NULL, &c->diag)) give_up(c, "the library");
+    load(c, texts);
+    load(c, text);
+    OpTable *ops = op_table_new(a, &c->library);
+    const Node *decl = map_get(&c->library.graphs, intern(c->library.names, "g"));
+    Graph *g = graph_from_text(a, &c->library, ops, &t, decl, &c->diag);
+    if (!g) give_up(c, "the graph");
+    const int64_t *dims[4];
+    const void *data[4] = {NULL};
+    int rank[4];
+    for (int i = 0; i < g->inputs.n; i++) {
+        GraphValue *v = g->inputs.at[i];
+        int64_t *d = NEW_ARRAY(a, int64_t, v->rank), n = 1;
+        graph_value_dims(v, d);
+        for (int k = 0; k < v->rank; k++) n *= d[k];
+        bool known = REST(KID((Node *)decl, GRAPH, params))[i]->sub & PARAM_CONST;
+        if (open && !known) v->dims[0] = value_str(intern(c->library.names, "m"));
+        dims[i] = d;
+        rank[i] = v->rank;
+        float *x = c->input[i] = NEW_ARRAY(a, float, n);
+        if (known) data[i] = x;
+        for (int64_t k = 0; k < n; k++) x[k] = (float)((k * 7 + i) % 11 - 5) * 0.25f;
+    }
+    Specialisation s = {.dims = dims, .rank = rank, .data = data, .dynamic = open};
+    c->graph = graph_specialise(g, a, &s, &t, &c->diag);
+    if (!c->graph) give_up(c, "specialising");
+}
+
+static void describe(Case *c, const CompiledModel *m)
+{
+    Buf b, steps;
+    buf_init(&b, &c->arena);
+    buf_init(&steps, &c->arena);
+    buf_puts(&b, "");
+    for (int i = 0; i < m->groups.n; i++) {
+        const Group *p = m->groups.at[i];
+        buf_printf(&b, "%s:", p->kernel ? p->kernel->u.sym : "meaning");
+        for (int k = 0; k < p->layouts.n; k++)
+            buf_printf(&b, "%s %s", k ? ";" : "", p->layouts.at[k]);
+        buf_putc(&b, '\n');
+    }
+    for (int i = 0; i < m->plan->steps.n; i++)
+        buf_printf(&steps, "%s%s", i ? " " : "", m->plan->steps.at[i].kernel->name);
+    c->said = buf_text(&b);
+    c->steps = buf_text(&steps);
+}
+
+// The first output, computed by the interpreter.
+static const void *run(Case *c, bool off, size_t *size)
+{
+    Arena *a = &c->arena;
+    CompileOptions o = {.builder.interpret = true, .fuse.off = off};
+    CompiledModel *m;
+    Error e = {0};
+    target_host(&o.target);
+    o.builder.passes.verify = true;
+    if (model_compile(c->graph, a, &o, &m, &c->diag, &e)) give_up(c, e.text);
+    describe(c, m);
+    Device *device;
+    DeviceOptions one = {.nthread = 1};
+    heald_tensor *in[4], *out[4];
+    assert_int_equal(device_open(&device_interp, &one, &device, &e), HEALD_OK);
+    for (int i = 0; i < c->graph->inputs.n + c->graph->outputs.n; i++) {
+        int k = i - c->graph->inputs.n;
+        const GraphValue *v = k < 0 ? c->graph->inputs.at[i] : c->graph->outputs.at[k];
+        int64_t dims[GRAPH_MAX_RANK];
+        graph_value_dims(v, dims);
+        void *data = k < 0 ? c->input[i] : arena_alloc(a, (size_t)graph_value_bytes(v));
+        heald_tensor **t = k < 0 ? &in[i] : &out[k];
+        assert_int_equal(
+            heald_tensor_from_memory((heald_dtype)v->type, v->rank, dims, data, NULL, NULL, t),
+            HEALD_OK);
+    }
+    PlanRunner *r;
+    assert_int_equal(plan_runner_create(m->plan, device, NULL, &r, &e), HEALD_OK);
+    if (plan_run_tensors(r, in, out, &e)) give_up(c, e.text);
+    const void *data = heald_tensor_data(out[0]);
+    *size = (size_t)graph_value_bytes(c->graph->outputs.at[0]);
+    for (int i = 0; i < c->graph->inputs.n; i++) heald_tensor_release(in[i]);
+    for (int i = 0; i < c->graph->outputs.n; i++) heald_tensor_release(out[i]);
+    plan_runner_destroy(r);
+    device_close(device);
+    model_release(m);
+    return data;
+}
+
+// What was said about layouts, once results are the same with and without.
+static void expect(const char *text, bool open, const char *said, int npack)
+{
+    Case c;
+    size_t size, n;
+    open_case(&c, text, open);
+    const void *want = run(&c, true, &size);
+    const void *have = run(&c, false, &n);
+    assert_memory_equal(have, want, size);
+    if (said) assert_string_equal(c.said, said);
+    int count = 0;
+    for (const char *s = c.steps; (s = strstr(s, "h_pack_")); s++) count++;
+    if (count != npack) fail_msg("%d steps lay something out: %s\n%s", count, c.steps, c.said);
+    arena_free(&c.arena);
+}
+
+static void test_granted(void **state)
+{
+    (void)state;
+    expect("graph g(x: f32[6, 8]) -> (y) { y = spread(x); }", false,
+           "spread_cols: x is laid out as cols(4) for it, 192 bytes; "
+           "y is stored as it is: others need it so\n",
+           1);
+    // What it costs: x and y are moved twice each.
+    expect("graph g(x: f32[6, 8]) -> (y) { y = spread(x; worth = 769); }", false,
+           "spread_cols: x is laid out as cols(4) for it, 192 bytes; "
+           "y is stored as it is: others need it so\n",
+           1);
+    expect("graph g(x: f32[6, 8]) -> (y) { y = spread(x; worth = 768); }", false,
+           "spread_rows: x as it lies: cols(4) would save 768 bytes and cost 768\n", 0);
+    // A layout that nothing undoes is for steps only.
+    expect("graph g(x: f32[6, 8]) -> (y) { y = spread_turned(spread_turned(x)); }", false,
+           "spread_by_turning: x is laid out as turned for it, 192 bytes\n"
+           "spread_by_turning: spread_turned is laid out as turned for it, 192 bytes\n",
+           2);
+}
+
+static void test_pairs_cancel(void **state)
+{
+    (void)state;
+    expect("graph g(x: f32[6, 8]) -> (y) { y = spread(relu(spread(x))); }", false, NULL, 1);
+    expect("graph g(x: f32[6, 8]) -> (y) { let a = spread(x); y = spread(a) + relu(a); }", false,
+           NULL, 1);
+    // A copy of another shape between takes elements as they lie.
+    expect("graph g(x: f32[6, 8]) -> (y) { let a = spread(x); let b = spread(x; worth = 1001);\n"
+           "  y = spread(concat(a, relu(b); axis = 0)); }",
+           false, NULL, 1);
+}
+
+static void test_steps_are_shared(void **state)
+{
+    (void)state;
+    expect("graph g(x: f32[6, 8]) -> (y) { y = spread(x) + spread(x; worth = 1001); }", false, NULL,
+           1);
+    // By readers of a value that lies otherwise, too.
+    expect("graph g(x: f32[6, 8]) -> (y) { let a = spread(x);\n"
+           "  y = spread_turned(a) + spread_turned(a; worth = 1001) + spread(a); }",
+           false, NULL, 2);
+}
+
+static void test_others_read_it_from_there(void **state)
+{
+    (void)state;
+    expect("graph g(x: f32[6, 8]) -> (y) { y = reduce_sum(spread(x; worth = 5000); axes = (1,)); }",
+           false, NULL, 1);
+    expect("graph g(x: f32[6, 8]) -> (y) { y = transpose(spread(x; worth = 5000)); }", false, NULL,
+           1);
+    expect("graph g(x: f32[6, 8], w: f32[8, 3]) -> (y) {\n"
+           "  y = matmul(spread(x; worth = 5000), w); }",
+           false, NULL, 1);
+    // A view shows memory as it is.
+    expect("graph g(x: f32[6, 8]) -> (y) {\n"
+           "  let a = spread(x; worth = 5000); y = reshape(a; shape = (8, 6)) + 1.0; }",
+           false, NULL, 1);
+}
+
+static void test_extents(void **state)
+{
+    (void)state;
+    // Ten columns leave a block of four half empty: fine to read, not to be all there is.
+    expect("graph g(x: f32[6, 10]) -> (y) { y = spread(spread(x; worth = 9000); worth = 9000); }",
+           false, NULL, 2);
+    expect("graph g(x: f32[5, 8]) -> (y) { y = spread(relu(spread(x))); }", true, NULL, 1);
+}
+
+// Each alone would only move the border: together they do not pay.
+static void test_regions(void **state)
+{
+    (void)state;
+    expect(
+        "graph g(x: f32[6, 8]) -> (y) { y = spread(spread(x; worth = 380); worth = 380); }", false,
+        "spread_rows: x as it lies: cols(4) would save 760 bytes and cost 768, with 1 other "
+        "group\n"
+        "spread_rows: spread as it lies: cols(4) would save 760 bytes and cost 768, with 1 other "
+        "group\n",
+        0);
+    expect("graph g(x: f32[6, 8]) -> (y) { y = spread(spread(x; worth = 390); worth = 390); }",
+           false, NULL, 1);
+}
+
+// The library's own: images in blocks of channels.
+static void test_channels(void **state)
+{
+    (void)state;
+    expect("graph g(x: f32[1, 32, 4, 9], w: const f32[32, 32, 3, 3], v: const f32[32, 32, 1, 1]) "
+           "-> (y) {\n"
+           "  let a = relu(conv(x, w; pads = (1, 1, 1, 1)));\n"
+           "  let b = conv(a, v) + a;\n"
+           "  y = global_average_pool(conv(max_pool(b; kernel_shape = (2, 2)), v)); }",
+           false, NULL, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_granted),          cmocka_unit_test(test_pairs_cancel),
+        cmocka_unit_test(test_steps_are_shared), cmocka_unit_test(test_others_read_it_from_there),
+        cmocka_unit_test(test_extents),          cmocka_unit_test(test_regions),
+        cmocka_unit_test(test_channels),
+    };
+    return cmocka_run_group_tests_name("layouts", tests, NULL, NULL);
+}
