@@ -2,6 +2,7 @@
 """Whole models: Heald reads the ONNX file, PyTorch gets the same weights. Convolutional networks are
 read from the same file, one PyTorch call a node (batch norms are already in the weights there, which
 helps PyTorch); for BERT and GPT-2 PyTorch has its own norms, activations and attention."""
+import os
 import pathlib
 
 import export
@@ -9,9 +10,8 @@ import onnx.numpy_helper
 import onnx_models
 import torch
 import torch.nn.functional as F
-from race import Group, Work
-
-NAMES = ("resnet50", "mobilenet_v2", "inception_v3", "bert", "gpt2")
+from race import Work
+from results import KINDS, MODELS, Group
 
 
 class Weights(torch.nn.Module):
@@ -208,22 +208,24 @@ class Loaded:
         return net, (x,)
 
 
-def find_models(folder):
+def find_models(folder, names):
     """NAME.onnx of each name: what is not there is made of NAME/model.onnx, or exported."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in NAMES:
+    for name in names:
         whole, path = folder / name / "model.onnx", folder / f"{name}.onnx"
         if not path.exists():
             print(f"# making {path}", flush=True)
-            onnx_models.strip(str(whole), str(path)) if whole.exists() else export.export(name, str(path))
+            part = f"{path}.{os.getpid()}"  # other processes may make it too
+            onnx_models.strip(str(whole), part) if whole.exists() else export.export(name, part)
+            os.replace(part, path)
         yield name, path
 
 
 def models(r):
     works = []
-    for name, path in find_models(pathlib.Path(r.o.models)):
+    for name, path in find_models(pathlib.Path(r.o.models), [r.o.model] if r.o.model else MODELS):
         m = Loaded(str(path), name)
-        for kind in ("f32", "f16"):
+        for kind in KINDS:
             works.append(Work(
                 f"models {kind}", f"{name} {kind}", inputs=lambda m=m: m.inputs(r), onnx=m.bytes,
                 output=lambda x, m=m: m.output(r), reference=lambda x, m=m: m.reference(r, x),

@@ -3,7 +3,8 @@
 import onnx_models
 import torch
 import torch.nn.functional as F
-from race import Group, Work
+from race import Work
+from results import Group
 
 TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 BYTES = {"f32": 4, "f16": 2, "bf16": 2}
@@ -102,7 +103,8 @@ def memory(r):
                 peers=lambda *t, fn=fn: {"eager": lambda: fn(*t)},
                 compiled=lambda *t, fn=fn: (fn, t), reference=f64 or fn,
                 bytes_moved=units * n * n * BYTES[kind]))
-    r.part([Group("memory, each", 1.0, 0.97)], works)
+    shares = Group("of the copy bandwidth", 0.92)
+    r.part([Group("memory, each", 1.0, 0.97)], works, shares=shares if r.cuda else None)
     if not r.cuda:
         return
     # the copy bandwidth of this run, with the same clocks
@@ -114,9 +116,9 @@ def memory(r):
         speed = 2 * x.numel() * x.element_size() / us
         print(f"# copy {kind} {n}x{n}: {us:.2f} us, {speed / 1e3:.0f} GB/s")
         for row in r.rows:
-            if row.work.group == "memory, each" and row.work.name.endswith(kind) and row.counts:
-                ratios.append((row.work.name, row.work.bytes_moved / row.us / speed))
-    r.shares("of the copy bandwidth", ratios, 0.92)
+            if row.name.endswith(kind) and row.counts:
+                ratios.append((row.name, row.bytes_moved / row.us / speed))
+    r.shares(shares.name, ratios)
 
 
 # ---- convolutions

@@ -8,11 +8,14 @@ import concurrent.futures
 import dataclasses
 import math
 import statistics
+import sys
 import time
 import typing
 
 import heald
+import results
 import torch
+from results import Row
 
 FLUSH_BYTES = 512 << 20
 
@@ -35,40 +38,12 @@ class Work:
     limit: float = None  # Heald's error may also be as large as this: where a peer is exact by chance
 
 
-@dataclasses.dataclass
-class Group:
-    """Rows with a threshold: on the geometric mean, and on each where `each` is given."""
-    name: str
-    least: float
-    each: float = None
-
-
-@dataclasses.dataclass
-class Row:
-    work: Work
-    us: float = math.nan
-    peer_us: float = math.nan
-    peer: str = ""
-    error: float = math.nan
-    peer_error: float = math.nan
-    host_us: float = math.nan  # of the call, which only puts work in the stream
-    why: str = ""
-
-    @property
-    def counts(self):
-        return not self.why
-
-    @property
-    def ratio(self):
-        return self.peer_us / self.us if self.counts else math.nan
-
-
 class Race:
     def __init__(self, lib, options):
         self.lib, self.o = lib, options
         self.cuda = not options.cpu and not options.compile_only
         self.device = "cuda" if self.cuda else "cpu" if options.cpu else "meta"
-        self.rows, self.groups, self.start = [], [], time.time()
+        self.rows, self.start = [], time.time()
         self.flush = torch.empty(FLUSH_BYTES if self.cuda else 1, dtype=torch.uint8, device=self.device if self.cuda else "cpu")
         self.stream = torch.cuda.Stream() if self.cuda else None
 
@@ -180,9 +155,8 @@ class Race:
         d = torch.linalg.vector_norm(x.double() - want) / torch.linalg.vector_norm(want)
         return float(d)
 
-    def run(self, work):
-        row = Row(work)
-        c = self.context(work.precision)
+    def run(self, work, c):
+        row = self.row(work)
         torch.manual_seed(1)
         tensors = work.inputs()
         want = work.reference(*[t.double() if t.is_floating_point() else t for t in tensors])
@@ -213,66 +187,99 @@ class Race:
         self.lib.heald_context_destroy(c.handle)
         return row
 
-    def part(self, groups, works, ahead=True):
+    def row(self, work, **more):
+        return Row(work.name, work.group, work.bytes_moved, work.flop, **more)
+
+    def tell(self, kind, value):
+        results.tell(self.o.child, kind, value)
+
+    def try_row(self, work):
+        """A row, also where it fails: then with what PyTorch says and what Heald says."""
+        c = None
+        try:
+            c = self.context(work.precision)
+            with torch.no_grad():
+                return self.run(work, c)
+        except Exception as e:  # a row that fails does not take the others with it
+            text = str(e).strip() or type(e).__name__
+            row = self.row(work, why=text if isinstance(e, heald.Error) else text.split("\n")[0])
+        try:
+            self.wait()
+            if c:
+                c.synchronise()
+        except (heald.Error, RuntimeError) as e:
+            row.lost = True
+            if isinstance(e, RuntimeError) and c:  # PyTorch heard of it first
+                try:
+                    c.synchronise()
+                except heald.Error as own:
+                    row.why += f"; Heald: {own}"
+        return row
+
+    def part(self, groups, works, ahead=True, shares=None):
+        """Runs the works. shares: the group of what comes of their rows later."""
         if self.o.only:
             works = [w for w in works if any(x in w.name or x in w.group for x in self.o.only.split(","))]
+        works = works[self.o.first:][:self.o.count]
+        if self.o.warm or self.o.alone:
+            sys.exit(any([(self.warm if self.o.warm else self.alone)(w) for w in works]))
         if not works:
             return
-        self.groups += groups
+        for g in groups + ([shares] if shares else []):
+            self.tell("groups", g)
+        self.tell("names", [(w.group, w.name) for w in works])
+        self.tell("share_names", [(shares.name, w.name) for w in works] if shares else [])
         whys = self.compile_ahead(works) if ahead or self.o.compile_only else [""] * len(works)
-        if self.o.compile_only:
-            for w, why in zip(works, whys):
-                self.rows.append(Row(w, why=why))
-                if why:
-                    self.show(self.rows[-1])
-            return
-        print(f"{'work':34} {'heald us':>9} {'peer us':>9} {'ratio':>6} {'error':>8} {'peer':>8} {'GB/s':>5} {'TF/s':>6} {'host':>5}  peer", flush=True)
+        if not self.o.compile_only:
+            print(results.HEADING, flush=True)
         for w, why in zip(works, whys):
             if not why and time.time() - self.start > self.o.seconds:
                 why = "no time left"
-            row = Row(w, why=why)
-            if not why:
-                try:
-                    with torch.no_grad():
-                        row = self.run(w)
-                except Exception as e:  # a row that fails does not take the others with it
-                    row.why = str(e) or type(e).__name__
+            row = self.row(w, why=why) if why or self.o.compile_only else self.try_row(w)
             self.rows.append(row)
-            self.show(row)
+            self.tell("rows", row)
+            if row.why or not self.o.compile_only:
+                print(row.line(), flush=True)
+            if row.lost:
+                sys.exit(results.LOST)
 
-    def show(self, r):
-        w = r.work
-        if math.isnan(r.us):
-            print(f"{w.name:34} FAILED: {r.why.strip()[:400]}", flush=True)
-            return
-        speed = f"{w.bytes_moved / r.us / 1e3:5.0f} {w.flop / r.us / 1e6:6.1f}"
-        ratio = f"{r.peer_us / r.us:6.2f}"
-        print(f"{w.name:34} {r.us:9.2f} {r.peer_us:9.2f} {ratio} {r.error:8.1e} {r.peer_error:8.1e} {speed} {r.host_us:5.1f}  "
-              f"{r.peer}{'  NOT COUNTED: ' + r.why if r.why else ''}", flush=True)
-
-    def shares(self, group, ratios, least):
+    def shares(self, group, ratios):
         """Rows that are shares of something measured rather than races."""
         for name, share in ratios:
-            row = Row(Work(group, name, None, None, None), 1.0, share)
-            self.rows.append(row)
-        self.groups.append(Group(group, least))
+            self.tell("shares", Row(name, group, us=1.0, peer_us=share))
         print(f"# {group}: " + ", ".join(f"{n} {s:.2f}" for n, s in ratios))
 
-    def summary(self):
-        print(f"\n{'group':38} {'rows':>7} {'geomean':>8} {'least':>6} {'at least':>8}")
-        met = 0
-        for g in self.groups:
-            rows = [r for r in self.rows if r.work.group == g.name]
-            ratios = [r.ratio for r in rows if r.counts]
-            if not rows:
-                continue
-            if not ratios:
-                print(f"{g.name:38} {0:3}/{len(rows):<3} {'':8} {'':6} {g.least:8.2f}  MISSED")
-                continue
-            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-            good = mean >= g.least and len(ratios) == len(rows) and (g.each is None or min(ratios) >= g.each)
-            met += good
-            text = f"{g.least:.2f}" + (f", each {g.each}" if g.each else "")
-            print(f"{g.name:38} {len(ratios):3}/{len(rows):<3} {mean:8.3f} {min(ratios):6.2f} {text:>8}  {'met' if good else 'MISSED'}")
-        print(f"{met} of {len(self.groups)} met", flush=True)
-        return met == len(self.groups)
+    # beside the rows
+
+    def warm(self, work):
+        """Lets torch.compile and Heald fill their caches. 0, or 1 if that fails."""
+        with torch.no_grad():
+            tensors = work.inputs()
+            c = self.context(work.precision)
+            self.load(work, c, [(t.shape, t.dtype) for t in tensors]).close()
+            if work.compiled:
+                fn, args = work.compiled(*tensors)
+                compiled = torch.compile(fn, mode=work.compile_mode)
+                for _ in range(3):
+                    compiled(*args)
+                self.wait()
+        return 0
+
+    def alone(self, work):
+        """Heald's side without any peer. 0, or 1 if that fails."""
+        try:
+            torch.manual_seed(1)
+            tensors = work.inputs()
+            c = self.context(work.precision)
+            out = work.output(*tensors) if work.output else work.reference(*tensors).to(tensors[0].dtype)
+            run = self.load(work, c, [(t.shape, t.dtype) for t in tensors]).bind(tensors, [out])
+            self.wait()
+            for _ in range(20):
+                run()
+            c.synchronise()
+            self.wait()
+        except (heald.Error, RuntimeError) as e:
+            print(f"{work.name}: {e}")
+            return 1
+        print(f"{work.name}: 20 runs without a fault")
+        return 0

@@ -92,6 +92,40 @@ static void check_figures(const CudaCase *c, const Kernel *k, const char *log, c
     }
 }
 
+// ptxas 13.0 forgets which uniform registers a copy to shared memory names for a cache policy and
+// for an offset that all threads share: it writes 0, and the copy ends as an illegal instruction.
+// Instructions are 16 bytes: bits 0 .. 11 say that form of copy, bits 64 .. 69 the register.
+static bool forgets_registers(const char *cubin, size_t bytes)
+{
+    enum { COPY = 0xdae, IS_CODE = 4 };
+    uint64_t table, at, size, lo, hi, flags;
+    uint16_t nsection;
+    memcpy(&table, cubin + 40, sizeof table); // Elf64_Ehdr.e_shoff, e_shnum
+    memcpy(&nsection, cubin + 60, sizeof nsection);
+    for (const char *s = cubin + table; nsection--; s += 64) { // Elf64_Shdr
+        memcpy(&flags, s + 8, sizeof flags);
+        memcpy(&at, s + 24, sizeof at);
+        memcpy(&size, s + 32, sizeof size);
+        for (uint64_t i = at; flags & IS_CODE && i + 16 <= at + size && i + 16 <= bytes; i += 16) {
+            memcpy(&lo, cubin + i, sizeof lo);
+            memcpy(&hi, cubin + i + 8, sizeof hi);
+            if ((lo & 0xfff) == COPY && !(hi & 0x3f)) return true;
+        }
+    }
+    return false;
+}
+
+static void check_copies(CudaCase *c, const char *object, const char *text)
+{
+    char *cubin;
+    size_t bytes;
+    if (!strstr(text, "L2::cache_hint [%0]")) return;
+    assert_null(file_read(&c->arena, object, &cubin, &bytes));
+    if (forgets_registers(cubin, bytes))
+        fail_msg("%s %s for %s: a copy names no register\n%s", c->row->kernel, c->row->inputs,
+                 c->target.arch, text);
+}
+
 static void compile(CudaCase *c, bool may_spill)
 {
     Kernel *lowered;
@@ -114,6 +148,7 @@ static void compile(CudaCase *c, bool may_spill)
     const char *failed =
         cuda_toolchain_compile(&c->arena, toolchain, &flags, text, "(in memory)", object, &log);
     count.compile_ns += clock_ns() - start;
+    if (!failed) check_copies(c, object, text);
     remove(object);
     if (failed)
         fail_msg("%s %s for %s: %s\n%s", c->row->kernel, c->row->inputs, c->target.arch, failed,
