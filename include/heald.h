@@ -154,7 +154,16 @@ typedef enum heald_dtype {
     HEALD_F16 = 10,
     HEALD_BF16 = 11,
     HEALD_F32 = 12,
-    HEALD_F64 = 13
+    HEALD_F64 = 13,
+    HEALD_F8E4M3FN = 14, // one byte each, as ONNX means them
+    HEALD_F8E4M3FNUZ = 15,
+    HEALD_F8E5M2 = 16,
+    HEALD_F8E5M2FNUZ = 17,
+    HEALD_F4E2M1 = 18, // one byte each too: its bits in the lower half
+    HEALD_I4 = 19,     // numbers, one byte each, -8 to 7
+    HEALD_U4 = 20,
+    HEALD_I2 = 21,
+    HEALD_U2 = 22
 } heald_dtype;
 
 HEALD_API const char *heald_dtype_name(heald_dtype dtype); // "f32"; "?" for what is none

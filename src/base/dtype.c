@@ -33,9 +33,8 @@ DType dtype_from_onnx(int64_t onnx)
 int64_t dtype_bytes(DType t, int64_t nelem)
 {
     ASSERT(nelem >= 0);
-    int64_t bits = dtypes[t].bits, whole;
-    int64_t rest = (nelem % 8 * bits + 7) / 8;
-    return mul_i64(nelem / 8, bits, &whole) && add_i64(whole, rest, &whole) ? whole : INT64_MAX;
+    int64_t bytes;
+    return mul_i64(nelem, (int64_t)dtype_size(t), &bytes) ? bytes : INT64_MAX;
 }
 
 // v rounded to nearest even as a float of 1 sign bit, `nexp` exponent bits and `nman` mantissa bits
@@ -104,13 +103,64 @@ uint16_t f32_to_bf16(float f)
     return (uint16_t)((u + 0x7FFF + (u >> 16 & 1)) >> 16);
 }
 
+// ---- floats of at most 8 bits
+
+static const SmallFloat small_floats[DT_COUNT] = {
+    //                 nman bias nan   infinity top   no_minus
+    [DT_F8E4M3FN] = {3, 7, 0x7f, 0, 0x7e, false},   [DT_F8E4M3FNUZ] = {3, 8, 0x80, 0, 0x7f, true},
+    [DT_F8E5M2] = {2, 15, 0x7e, 0x7c, 0x7b, false}, [DT_F8E5M2FNUZ] = {2, 16, 0x80, 0, 0x7f, true},
+    [DT_F4E2M1] = {1, 1, 0, 0, 7, false},
+};
+
+const SmallFloat *dtype_small_float(DType t)
+{
+    return small_floats[t].top ? &small_floats[t] : NULL;
+}
+
+static bool is_small_nan(const SmallFloat *k, unsigned magnitude, unsigned v)
+{
+    if (k->infinity) return magnitude > k->infinity;
+    return k->no_minus ? v == k->nan : k->nan && magnitude == k->nan;
+}
+
+static double small_load(DType t, uint8_t v)
+{
+    const SmallFloat *k = &small_floats[t];
+    unsigned sign = 1u << (dtypes[t].bits - 1), magnitude = v & (sign - 1);
+    if (is_small_nan(k, magnitude, v)) return NAN;
+    int exponent = (int)(magnitude >> k->nman);
+    unsigned one = exponent ? 1u << k->nman : 0, mantissa = magnitude & ((1u << k->nman) - 1);
+    double m = ldexp((double)(mantissa | one), (exponent ? exponent : 1) - k->bias - k->nman);
+    if (k->infinity && magnitude == k->infinity) m = INFINITY;
+    return v & sign ? -m : m;
+}
+
+static uint8_t small_store(DType t, double v)
+{
+    const SmallFloat *k = &small_floats[t];
+    unsigned sign = signbit(v) ? 1u << (dtypes[t].bits - 1) : 0, code = k->top;
+    double magnitude = fabs(v);
+    if (isnan(v)) return k->nan;
+    if (isinf(v) && k->infinity) {
+        code = k->infinity;
+    } else if (magnitude < small_load(t, k->top)) {
+        int e;
+        frexp(magnitude, &e);
+        e = magnitude ? (int)max_i64(e - 1, 1 - k->bias) : 1 - k->bias;
+        // The leading 1 of a normal number adds one to the exponent field, and so does a carry.
+        code = (unsigned)rint(ldexp(magnitude, k->nman - e)) +
+               ((unsigned)(e + k->bias - 1) << k->nman);
+    }
+    return (uint8_t)(code || !k->no_minus ? sign | code : 0);
+}
+
 double f64_round_to(DType t, double v)
 {
     switch (t) {
     case DT_F16: return f16_to_f32(narrow(v, 5, 10));
     case DT_BF16: return bf16_to_f32(narrow(v, 8, 7));
     case DT_F32: return (float)v;
-    default: return v;
+    default: return dtype_small_float(t) ? small_load(t, small_store(t, v)) : v;
     }
 }
 
@@ -125,8 +175,9 @@ double dtype_load_f64(DType t, const void *p)
     case DT_F32: return LOAD(float);
     case DT_F64: return LOAD(double);
     case DT_U64: return (double)LOAD(uint64_t);
-    default: return (double)dtype_load_i64(t, p);
+    default: break;
     }
+    return dtype_small_float(t) ? small_load(t, LOAD(uint8_t)) : (double)dtype_load_i64(t, p);
 }
 
 // Truncates; outside [low, high] and for NaN as the header says. `end` is the first double above
@@ -153,10 +204,14 @@ int64_t dtype_load_i64(DType t, const void *p)
 {
     switch (t) {
     case DT_BOOL: return LOAD(uint8_t) != 0;
+    case DT_I4:
+    case DT_I2:
     case DT_I8: return LOAD(int8_t);
     case DT_I16: return LOAD(int16_t);
     case DT_I32: return LOAD(int32_t);
     case DT_I64: return LOAD(int64_t);
+    case DT_U4:
+    case DT_U2:
     case DT_U8: return LOAD(uint8_t);
     case DT_U16: return LOAD(uint16_t);
     case DT_U32: return LOAD(uint32_t);
@@ -164,7 +219,12 @@ int64_t dtype_load_i64(DType t, const void *p)
     case DT_F16:
     case DT_BF16:
     case DT_F32:
-    case DT_F64: return saturate_i64(dtype_load_f64(t, p));
+    case DT_F64:
+    case DT_F8E4M3FN:
+    case DT_F8E4M3FNUZ:
+    case DT_F8E5M2:
+    case DT_F8E5M2FNUZ:
+    case DT_F4E2M1: return saturate_i64(dtype_load_f64(t, p));
     case DT_NONE:
     case DT_COUNT: break;
     }
@@ -182,6 +242,10 @@ void dtype_store_f64(DType t, void *p, double v)
     case DT_U64: STORE(uint64_t, saturate_u64(v)); return;
     case DT_I64: STORE(int64_t, saturate_i64(v)); return;
     default: break;
+    }
+    if (dtype_small_float(t)) {
+        STORE(uint8_t, small_store(t, v));
+        return;
     }
     ASSERT(dtype_is_int(t));
     int64_t half = INT64_C(1) << (dtypes[t].bits - 1);
@@ -203,10 +267,14 @@ void dtype_store_i64(DType t, void *p, int64_t v)
 {
     switch (t) {
     case DT_BOOL: STORE(uint8_t, v != 0); return;
+    case DT_I4: STORE(int8_t, (v & 15) - (v & 8) * 2); return;
+    case DT_I2: STORE(int8_t, (v & 3) - (v & 2) * 2); return;
     case DT_I8: STORE(int8_t, v); return;
     case DT_I16: STORE(int16_t, v); return;
     case DT_I32: STORE(int32_t, v); return;
     case DT_I64: STORE(int64_t, v); return;
+    case DT_U4: STORE(uint8_t, v & 15); return;
+    case DT_U2: STORE(uint8_t, v & 3); return;
     case DT_U8: STORE(uint8_t, v); return;
     case DT_U16: STORE(uint16_t, v); return;
     case DT_U32: STORE(uint32_t, v); return;
@@ -217,6 +285,11 @@ void dtype_store_i64(DType t, void *p, int64_t v)
     case DT_BF16: STORE(uint16_t, narrow(to_odd(v), 8, 7)); return;
     case DT_F32: STORE(float, v); return;
     case DT_F64: STORE(double, v); return;
+    case DT_F8E4M3FN:
+    case DT_F8E4M3FNUZ:
+    case DT_F8E5M2:
+    case DT_F8E5M2FNUZ:
+    case DT_F4E2M1: STORE(uint8_t, small_store(t, (double)v)); return;
     case DT_NONE:
     case DT_COUNT: break;
     }

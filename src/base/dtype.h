@@ -19,9 +19,9 @@ typedef enum DType {
 typedef struct DTypeInfo {
     const char *name; // in the language: "f32"
     DTypeClass class;
-    int bits;  // of storage; below 8: packed, low bits first
+    int bits; // of a value; in memory each has whole bytes, in ONNX's files those below 8 share one
     DType acc; // what sums of it accumulate in
-    // Spelling in generated code; the storage type of f16 and bf16 on the CPU is uint16_t.
+    // Spelling in generated code; narrow floats are their bits in memory: uint16_t, uint8_t.
     const char *c, *cuda;
     int onnx; // TensorProto.DataType, 0: none
 } DTypeInfo;
@@ -38,14 +38,25 @@ static inline bool dtype_is_int(DType t)
 {
     return dtypes[t].class == DC_INT || dtypes[t].class == DC_UINT;
 }
-int64_t dtype_bytes(DType t, int64_t nelem); // storage of nelem >= 0 elements; INT64_MAX if more
+int64_t dtype_bytes(DType t, int64_t nelem); // memory of nelem >= 0 elements; INT64_MAX if more
 static inline size_t dtype_size(DType t)
 {
     return (size_t)(dtypes[t].bits + 7) / 8;
 }
 
+// How the bits of a float of at most 8 bits are read.
+typedef struct SmallFloat {
+    int nman, bias;
+    uint8_t nan;      // a NaN; 0: there is none, and NaN becomes 0
+    uint8_t infinity; // 0: there is none
+    uint8_t top;      // the largest number
+    bool no_minus;    // the bits of -0 are NaN's
+} SmallFloat;
+const SmallFloat *dtype_small_float(DType t); // NULL: it is none
+
 // Conversions of one element in memory (aligned for its type). Floats round to nearest even; float
-// to integer truncates and saturates (NaN gives 0); integer to narrower integer wraps.
+// to integer truncates and saturates (NaN gives 0); integer to narrower integer wraps. Numbers
+// beyond the largest of a small float become that, and so do infinities where it has none.
 double dtype_load_f64(DType t, const void *p);
 int64_t dtype_load_i64(DType t, const void *p); // u64 keeps its bits
 void dtype_store_f64(DType t, void *p, double v);

@@ -140,6 +140,31 @@ static int take_picture(ModelJob *j, int i, const char *path)
 
 // ---- files and random data
 
+// Files know no types of fewer than 8 bits, nor which one the bytes of an f8 are of.
+static int as_small(ModelJob *j, int i, const char *path)
+{
+    heald_tensor *from = j->input[i], *to;
+    DType want = (DType)model_input_info(j, i)->dtype;
+    bool bits = dtype_small_float(want) && from->dtype == DT_U8;
+    bool few = !dtype_small_float(want) && dtypes[want].bits < 8 && dtypes[from->dtype].bits == 8 &&
+               dtypes[from->dtype].class == dtypes[want].class;
+    if (!bits && !few) return EXIT_DONE;
+    if (heald_tensor_create((heald_dtype)want, from->rank, from->dims, &to))
+        return cli_error(j->cli, "%s is too large", path);
+    memcpy(to->data, from->data, (size_t)from->nelem);
+    j->input[i] = to;
+    int64_t bad = -1;
+    for (int64_t k = 0; few && k < to->nelem && bad < 0; k++) {
+        int64_t v = dtype_load_i64(from->dtype, (char *)from->data + k);
+        dtype_store_i64(want, (char *)to->data + k, v);
+        if (dtype_load_i64(want, (char *)to->data + k) != v) bad = k;
+    }
+    heald_tensor_release(from);
+    return bad < 0 ? EXIT_DONE
+                   : cli_error(j->cli, "%s: element %lld does not fit %s", path, (long long)bad,
+                               dtypes[want].name);
+}
+
 static int take_file(ModelJob *j, const char *text)
 {
     Cli *c = j->cli;
@@ -162,7 +187,8 @@ static int take_file(ModelJob *j, const char *text)
     j->input[i] = NULL;
     j->source[i] = path;
     if (has_suffix(path, ".png")) return take_picture(j, i, path);
-    return heald_tensor_read(c->context, path, &j->input[i]) ? cli_context_error(c) : EXIT_DONE;
+    if (heald_tensor_read(c->context, path, &j->input[i])) return cli_context_error(c);
+    return as_small(j, i, path);
 }
 
 // Whether axis `axis` of input i is open and counts what --batch counts: it is the first axis of

@@ -10,7 +10,7 @@ enum { IN_RANGE = 1 }; // a flag of copies made here: the result is known to fit
 
 const char *emit_value_type(DType t)
 {
-    return emit_is_half(t) ? "float" : dtypes[t].c;
+    return emit_is_short(t) ? "float" : dtypes[t].c;
 }
 
 const char *emit_storage_type(DType t)
@@ -119,7 +119,7 @@ static void arithmetic(Emit *e, const Node *n)
         buf_putc(e->out, ')');
         return;
     }
-    if (emit_is_half(t)) buf_puts(e->out, emit_helper(e, "round", t, 1));
+    if (emit_is_short(t)) buf_puts(e->out, emit_helper(e, "round", t, 1));
     else if (is_narrow_int(t)) buf_printf(e->out, "(%s)", dtypes[t].c);
     infix(e, n, op);
 }
@@ -180,8 +180,8 @@ static void emit_element(Emit *e, const Node *load)
 static void emit_bitcast(Emit *e, const Node *n)
 {
     DType from = (DType)n->kid[0]->type, to = (DType)n->type;
-    // Halves are kept as their bits.
-    if (emit_is_half(from) && to == DT_U16 && n->kid[0]->kind == N_LOAD) {
+    // Short floats are kept as their bits.
+    if (emit_is_short(from) && to == emit_stored(from) && n->kid[0]->kind == N_LOAD) {
         emit_element(e, n->kid[0]);
         return;
     }
@@ -193,7 +193,7 @@ static void emit_bitcast(Emit *e, const Node *n)
 static void emit_load(Emit *e, const Node *n)
 {
     DType t = (DType)n->type;
-    if (emit_is_half(t)) buf_puts(e->out, emit_helper(e, "load", t, 1));
+    if (emit_is_short(t)) buf_puts(e->out, emit_helper(e, "load", t, 1));
     buf_putc(e->out, '(');
     emit_element(e, n);
     buf_puts(e->out, t == DT_BOOL ? " != 0)" : ")");
@@ -219,6 +219,12 @@ static void emit_extract(Emit *e, const Node *n)
     buf_puts(e->out, n->type == DT_BOOL ? "] != 0)" : "])");
 }
 
+bool emit_lacks_minus_zero(const Node *n)
+{
+    const SmallFloat *k = dtype_small_float((DType)n->type);
+    return n->kind == N_NEG && k && k->no_minus;
+}
+
 bool emit_negation(Emit *e, const Node *n)
 {
     if (n->kind != N_NEG || !e->has_fma || !dtype_is_float((DType)n->type)) return false;
@@ -235,6 +241,7 @@ static void prefix(Emit *e, const Node *n, const char *op)
         return;
     }
     if (emit_negation(e, n)) return;
+    if (emit_lacks_minus_zero(n)) buf_puts(e->out, emit_helper(e, "round", (DType)n->type, 1));
     if (is_narrow_int((DType)n->type)) buf_printf(e->out, "(%s)", dtypes[n->type].c);
     buf_printf(e->out, "(%s", op);
     emit_scalar(e, n->kid[0]);

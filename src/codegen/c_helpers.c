@@ -29,12 +29,15 @@ static const struct Native {
 // What a vector of t's values is made of, and what it is in memory.
 DType emit_computed(DType t)
 {
-    return emit_is_half(t) ? DT_F32 : t == DT_BOOL ? DT_I32 : t;
+    if (dtype_is_int(t) && dtypes[t].bits < 8) return dtypes[t].class == DC_INT ? DT_I8 : DT_U8;
+    return emit_is_short(t) ? DT_F32 : t == DT_BOOL ? DT_I32 : t;
 }
 
 DType emit_stored(DType t)
 {
-    return emit_is_half(t) ? DT_U16 : t == DT_BOOL ? DT_U8 : t;
+    if (dtypes[t].bits <= 8 && dtypes[t].class != DC_INT) return DT_U8;
+    if (dtypes[t].bits < 8) return DT_I8;
+    return emit_is_short(t) ? DT_U16 : t;
 }
 
 bool emit_first_time(Emit *e, const char *name)
@@ -70,7 +73,7 @@ const char *emit_vector_type(Emit *e, DType t, int lanes)
 
 static char class_letter(DType t)
 {
-    if (emit_is_half(t)) return 'h';
+    if (emit_is_short(t)) return 'h';
     static const char letters[] = {
         [DC_NONE] = '?', [DC_BOOL] = 'b', [DC_INT] = 'i', [DC_UINT] = 'u', [DC_FLOAT] = 'f'};
     return letters[dtypes[t].class];
@@ -199,10 +202,81 @@ static const char half_narrow[] =
     "    r.u += __builtin_fabs((double)r.f) > __builtin_fabs(x) ? -1 : 1;\n}\n"
     "return @{round}(r.f);";
 
+// ---- floats of at most 8 bits
+
+static const char *small_load(Emit *e, DType t)
+{
+    const SmallFloat *k = dtype_small_float(t);
+    unsigned sign = 1u << (dtypes[t].bits - 1);
+    Buf out;
+    buf_init(&out, e->arena);
+    buf_printf(&out, "uint32_t sign = (uint32_t)(h & %u) << %d, magnitude = h & %u;\n", sign,
+               32 - dtypes[t].bits, sign - 1);
+    buf_puts(&out, "union { uint32_t u; float f; } r;\n");
+    if (k->no_minus) buf_printf(&out, "r.u = 0x7FC00000;\nif (h == %u) return r.f;\n", k->nan);
+    else if (k->nan)
+        buf_printf(&out, "r.u = 0x7FC00000;\nif (magnitude > %u) return r.f;\n",
+                   k->infinity ? k->infinity : k->top);
+    if (k->infinity)
+        buf_printf(&out, "r.u = sign | 0x7F800000;\nif (magnitude == %u) return r.f;\n",
+                   k->infinity);
+    // A number of another bias, scaled; multiples of a power of two stay what they are.
+    buf_printf(&out,
+               "if (magnitude < %u) {\n    r.f = (float)magnitude * 0x1p%df;\n    r.u |= sign;\n"
+               "} else {\n    r.u = sign | ((magnitude << %d) + 0x%X);\n}\nreturn r.f;",
+               1u << k->nman, 1 - k->bias - k->nman, 23 - k->nman,
+               (127u - (unsigned)k->bias) << 23);
+    return buf_text(&out);
+}
+
+static uint32_t bits_of(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+
+// To nearest even, and beyond the largest number to that. Adding a power of two whose last bit
+// counts the smallest numbers rounds what lies below the normal ones.
+static const char *small_store(Emit *e, DType t)
+{
+    const SmallFloat *k = dtype_small_float(t);
+    uint8_t top = k->top;
+    uint32_t limit = bits_of((float)dtype_load_f64(t, &top));
+    int drop = 23 - k->nman, power = 24 - k->bias - k->nman;
+    Buf out;
+    buf_init(&out, e->arena);
+    buf_printf(&out,
+               "union { float f; uint32_t u; } b = {x}, small;\n"
+               "uint32_t sign = b.u >> %d & %u, magnitude = b.u & 0x7FFFFFFF, code;\n"
+               "if (magnitude > 0x7F800000) return %u;\n",
+               32 - dtypes[t].bits, 1u << (dtypes[t].bits - 1), k->nan);
+    if (k->infinity)
+        buf_printf(&out, "if (magnitude == 0x7F800000) return (uint8_t)(sign | %u);\n",
+                   k->infinity);
+    buf_printf(&out, "if (magnitude >= 0x%X) return (uint8_t)(sign | %u);\n", limit, k->top);
+    buf_printf(&out,
+               "if (magnitude < 0x%X) {\n    small.u = magnitude;\n    small.f += 0x1p%df;\n"
+               "    code = small.u - 0x%X;\n} else {\n"
+               "    code = (magnitude - 0x%X + 0x%X + (magnitude >> %d & 1)) >> %d;\n}\n",
+               (128u - (unsigned)k->bias) << 23, power, (127u + (unsigned)power) << 23,
+               (127u - (unsigned)k->bias) << 23, (1u << (drop - 1)) - 1, drop, drop);
+    buf_puts(&out, k->no_minus ? "return (uint8_t)(code ? sign | code : 0);"
+                               : "return (uint8_t)(sign | code);");
+    return buf_text(&out);
+}
+
+const char *emit_small_float(Emit *e, const char *what, DType t)
+{
+    if (!strcmp(what, "@HALF_LOAD")) return small_load(e, t);
+    return strcmp(what, "@HALF_STORE") ? half_narrow : small_store(e, t);
+}
+
 static const char *special(Emit *e, const char *body, DType t)
 {
     bool named = body[0] == '@' && body[1] >= 'A' && body[1] <= 'Z';
     if (named && e->dialect->body) return e->dialect->body(e, body, t);
+    if (named && dtype_small_float(t)) return emit_small_float(e, body, t);
     if (!strcmp(body, "@HALF_LOAD")) return t == DT_F16 ? half_load_f16 : half_load_bf16;
     if (!strcmp(body, "@HALF_STORE")) return t == DT_F16 ? half_store_f16 : half_store_bf16;
     if (!strcmp(body, "@HALF_NARROW")) return half_narrow;
@@ -319,27 +393,37 @@ static void wide_int_to_half(Emit *e, Buf *out, DType from, DType to)
                from == DT_I64 ? "x < 0 ? -(double)u : " : "");
 }
 
+static void few_bits(Buf *out, DType to)
+{
+    int bits = dtypes[to].bits;
+    if (dtypes[to].class == DC_UINT) buf_printf(out, "    return x & %d;\n", (1 << bits) - 1);
+    else
+        buf_printf(out, "    return (int8_t)((x & %d) - (x & %d) * 2);\n", (1 << bits) - 1,
+                   1 << (bits - 1));
+}
+
 static void cast_body(Emit *e, Buf *out, DType from, DType to)
 {
     bool from_float = dtype_is_float(from);
     if (e->dialect->cast && e->dialect->cast(e, out, from, to)) return;
     if (to == DT_BOOL) buf_puts(out, "    return x != 0;\n");
     else if (from_float && !dtype_is_float(to)) float_to_int(out, to);
-    else if (emit_is_half(to) && (from == DT_I64 || from == DT_U64))
+    else if (emit_is_short(to) && (from == DT_I64 || from == DT_U64))
         wide_int_to_half(e, out, from, to);
-    else if (emit_is_half(to) && (from == DT_F32 || emit_is_half(from)))
+    else if (emit_is_short(to) && (from == DT_F32 || emit_is_short(from)))
         buf_printf(out, "    return %s(x);\n", emit_helper(e, "round", to, 1));
-    else if (emit_is_half(to))
+    else if (emit_is_short(to))
         buf_printf(out, "    return %s((double)x);\n", emit_helper(e, "narrow", to, 1));
+    else if (dtypes[to].bits < 8) few_bits(out, to);
     else buf_printf(out, "    return (%s)x;\n", emit_value_type(to));
 }
 
 static void bits_body(Emit *e, Buf *out, DType from, DType to)
 {
     const char *x = "x";
-    if (emit_is_half(from)) x = arena_printf(e->arena, "%s(x)", emit_helper(e, "store", from, 1));
+    if (emit_is_short(from)) x = arena_printf(e->arena, "%s(x)", emit_helper(e, "store", from, 1));
     buf_printf(out, "    union { %s from; %s to; } u = {%s};\n", dtypes[from].c, dtypes[to].c, x);
-    if (emit_is_half(to)) buf_printf(out, "    return %s(u.to);\n", emit_helper(e, "load", to, 1));
+    if (emit_is_short(to)) buf_printf(out, "    return %s(u.to);\n", emit_helper(e, "load", to, 1));
     else buf_puts(out, to == DT_BOOL ? "    return u.to != 0;\n" : "    return u.to;\n");
 }
 
@@ -352,13 +436,13 @@ static const char *scalar_type(DType t)
 static void vector_cast_body(Emit *e, Buf *out, const char *name, DType from, DType to, int lanes)
 {
     const char *v = emit_vector_type(e, to, lanes);
-    bool halves = emit_is_half(from) || emit_is_half(to);
-    bool same_value = !strcmp(name, "cast") && !dtype_is_float(from) && !dtype_is_float(to);
-    bool easy = !strcmp(name, "cast") && (dtype_is_float(to) || !dtype_is_float(from)) && !halves;
-    bool widened = !strcmp(name, "cast") && emit_is_half(from) && (to == DT_F32 || to == DT_F64);
+    bool halves = emit_is_short(from) || emit_is_short(to);
+    bool easy = !strcmp(name, "cast") && (dtype_is_float(to) || !dtype_is_float(from)) && !halves &&
+                dtypes[to].bits >= 8;
+    bool widened = !strcmp(name, "cast") && emit_is_short(from) && (to == DT_F32 || to == DT_F64);
     if (to == DT_BOOL && !strcmp(name, "cast")) {
         buf_printf(out, "    return __builtin_convertvector(x != 0, %s);\n", v);
-    } else if (from == DT_BOOL && (easy || same_value)) {
+    } else if (from == DT_BOOL && easy) {
         buf_printf(out, "    return __builtin_convertvector(-x, %s);\n", v);
     } else if (easy || widened) {
         buf_printf(out, "    return __builtin_convertvector(x, %s);\n", v);

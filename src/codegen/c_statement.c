@@ -94,7 +94,7 @@ static void emit_set(Emit *e, const Node *n)
 // As memory holds it. What rounds an f32 to the type has nothing to add to that.
 void emit_encoded(Emit *e, DType t, const Node *value)
 {
-    if (emit_is_half(t)) {
+    if (emit_is_short(t)) {
         bool rounds = value->kind == N_CAST && value->type == t && value->lanes == 1 &&
                       value->kid[0]->type == DT_F32;
         if (rounds) value = value->kid[0];

@@ -130,7 +130,7 @@ static void uniform_load(Emit *e, const Node *n, const Node *base)
 {
     DType t = (DType)n->type;
     buf_printf(e->out, "%s(", emit_helper(e, "splat", t, n->lanes));
-    if (emit_is_half(t)) buf_puts(e->out, emit_helper(e, "load", t, 1));
+    if (emit_is_short(t)) buf_puts(e->out, emit_helper(e, "load", t, 1));
     buf_putc(e->out, '(');
     if (e->mask) {
         const Node *mask = e->mask;
@@ -175,7 +175,7 @@ static void raw_load(Emit *e, const Node *n, Node *index)
 
 static bool is_coded(DType t)
 {
-    return emit_is_half(t) || t == DT_BOOL;
+    return emit_is_short(t) || t == DT_BOOL;
 }
 
 static void vector_load(Emit *e, const Node *n)
@@ -317,7 +317,7 @@ static void vector_select(Emit *e, Node *n)
 
 static void vector_infix(Emit *e, const Node *n, const char *op)
 {
-    bool half = emit_is_half((DType)n->type);
+    bool half = emit_is_short((DType)n->type);
     if (half) buf_puts(e->out, emit_helper(e, "round", (DType)n->type, n->lanes));
     buf_putc(e->out, '(');
     emit_vector(e, n->kid[0]);
@@ -458,6 +458,8 @@ static void vector_ramp(Emit *e, const Node *n)
 static void vector_unary(Emit *e, const Node *n, const char *op)
 {
     if (emit_negation(e, n)) return;
+    if (emit_lacks_minus_zero(n))
+        buf_puts(e->out, emit_helper(e, "round", (DType)n->type, n->lanes));
     buf_printf(e->out, "(%s", op);
     emit_vector(e, n->kid[0]);
     buf_putc(e->out, ')');

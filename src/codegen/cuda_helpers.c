@@ -72,6 +72,7 @@ static const char *body(Emit *e, const char *what, DType t)
 {
     if (!strcmp(what, "@MIN")) return minmax(e, t, "min");
     if (!strcmp(what, "@MAX")) return minmax(e, t, "max");
+    if (dtype_small_float(t)) return emit_small_float(e, what, t);
     if (!strcmp(what, "@HALF_LOAD")) return load_half(e, t);
     if (!strcmp(what, "@HALF_STORE")) return store_half(e, t);
     return narrow_half(t);

@@ -352,7 +352,7 @@ static void emit_types(Buf *out)
 {
     buf_puts(out, "#ifdef __CUDACC_RTC__\n");
     for (int t = 1; t < DT_COUNT; t++)
-        if (dtype_is_int((DType)t))
+        if (dtype_is_int((DType)t) && dtypes[t].bits >= 8)
             buf_printf(out, "typedef %s %s;\n", dtypes[t].cuda, dtypes[t].c);
     buf_puts(out, "#define INT32_MIN (-0x7fffffff - 1)\n"
                   "#define INT64_MIN (-0x7fffffffffffffffLL - 1)\n"

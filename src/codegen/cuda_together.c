@@ -100,16 +100,18 @@ static bool is_large(const Emit *e, const Buffer *b)
     return true;
 }
 
-// 16 bytes that leave the caches before others do, for what they then have room.
+// 16 bytes that leave the caches before others do, for what they then have room. Volatile, lest it
+// is taken before griddepcontrol.wait.
 static void load_once(Emit *e, Node *define, Node *access, const char *type)
 {
     buf_printf(e->out, "%s ", type);
     emit_var_name(e, define->u.var);
     buf_puts(e->out, "_w;\n");
     emit_start(e, define);
-    buf_puts(e->out, "asm(\"{ .reg .b64 p; createpolicy.fractional.L2::evict_first.b64 p, 1.0; "
-                     "ld.global.L1::evict_first.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], p; "
-                     "}\" : ");
+    buf_puts(e->out,
+             "asm volatile(\"{ .reg .b64 p; createpolicy.fractional.L2::evict_first.b64 p, "
+             "1.0; ld.global.L1::evict_first.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], p; "
+             "}\" : ");
     for (int i = 0; i < 4; i++) {
         buf_printf(e->out, "%s\"=r\"(((uint32_t *)&", i ? ", " : "");
         emit_var_name(e, define->u.var);
@@ -138,9 +140,9 @@ static void load(Emit *e, Node *const *s, int lanes, const char *type)
         buf_printf(e->out, "const %s ", emit_var_type(e, s[l]->u.var));
         emit_var_name(e, s[l]->u.var);
         buf_puts(e->out, " = ");
-        if (emit_is_half(t)) buf_printf(e->out, "%s(", emit_helper(e, "load", t, 1));
+        if (emit_is_short(t)) buf_printf(e->out, "%s(", emit_helper(e, "load", t, 1));
         emit_var_name(e, s[0]->u.var);
-        buf_printf(e->out, "_w.v[%d]%s;\n", l, emit_is_half(t) ? ")" : "");
+        buf_printf(e->out, "_w.v[%d]%s;\n", l, emit_is_short(t) ? ")" : "");
     }
 }
 

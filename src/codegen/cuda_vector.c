@@ -148,7 +148,7 @@ static void address(Emit *e, const Buffer *b, const Node *index)
 
 static bool converts(DType t)
 {
-    return emit_is_half(t) || t == DT_BOOL;
+    return emit_is_short(t) || t == DT_BOOL;
 }
 
 static void vector_load(Emit *e, Node *n)

@@ -87,14 +87,17 @@ void emit_cannot(Emit *e, const Node *n, const char *what);
 // gcc makes -(a * b) - c of -fma(a, b, c), which has the other zero where the terms cancel; beside
 // an fma, negation flips the sign bit. True if it was emitted that way.
 bool emit_negation(Emit *e, const Node *n);
+// Whether it is a negation whose result has to be rounded: its type has no -0.
+bool emit_lacks_minus_zero(const Node *n);
 
-// The value of element type t as C computes it: f16 and bf16 in float, bool as int.
+// The value of element type t as C computes it: short floats in float, bool as int.
 const char *emit_value_type(DType t);
 const char *emit_storage_type(DType t);
 const char *emit_var_type(Emit *e, const Var *v);
-static inline bool emit_is_half(DType t)
+// Floats below f32, which are their bits in memory and float in registers.
+static inline bool emit_is_short(DType t)
 {
-    return t == DT_F16 || t == DT_BF16;
+    return dtype_is_float(t) && dtypes[t].bits < 32;
 }
 
 // ---- helpers (c_helpers.c): each returns the name, having written the definition if it is new
@@ -102,9 +105,12 @@ static inline bool emit_is_half(DType t)
 const char *emit_helper(Emit *e, const char *name, DType t, int lanes);
 // One for a pair of types: h_NAME_FROM_TO.
 const char *emit_helper2(Emit *e, const char *name, DType from, DType to, int lanes);
+// The body of a helper that a row writes as @HALF_LOAD, @HALF_STORE or @HALF_NARROW, for a float of
+// at most 8 bits.
+const char *emit_small_float(Emit *e, const char *what, DType t);
 // The name of a helper that is written elsewhere: true the first time.
 bool emit_first_time(Emit *e, const char *name);
-DType emit_computed(DType t); // what an element is in registers: f32 for halves, i32 for bool
+DType emit_computed(DType t); // what an element is in registers: f32 for short floats, i32 for bool
 DType emit_stored(DType t);   // in memory
 const char *emit_plain_vector(Emit *e, DType t, int lanes); // of t itself
 // The vector type of L elements stored or computed as t: "f32x16".

@@ -32,7 +32,6 @@ typedef struct Import {
     Graph *graph;
     Scope *scope;
     const GraphGuard *guard; // of the nodes that are being read
-    GraphValues small; // of 4 bits or FP8, carried in wider types: only to be moved or dequantised
     int nunknown;
     Buf unknown; // operators and attributes that no declaration reads, one a line
 } Import;

@@ -17,7 +17,6 @@ bool import_constant(Import *im, const char *name, const OnnxTensor *t)
     static const char empty[16];
     GraphValue *v = graph_constant(im->graph, name, type, rank, dims, data ? data : empty);
     import_define(im, name, v);
-    if (onnx_carrier(t->data_type) != DT_NONE) VEC_PUSH(im->arena, &im->small, v);
     return true;
 }
 

@@ -90,15 +90,12 @@ static bool dictionary(Header *h)
     return h->has_descr && h->has_order && h->has_shape;
 }
 
-// NumPy's letter for a class of types; bf16, which NumPy lacks, is opaque bytes.
+// NumPy's letter for a class of types; bf16 and smaller floats, which NumPy lacks, are opaque bytes.
 static char kind_of(DType t)
 {
     static const char kinds[] = {
         [DC_BOOL] = 'b', [DC_INT] = 'i', [DC_UINT] = 'u', [DC_FLOAT] = 'f'};
-    if (t == DT_BF16) return 'V';
-    bool native =
-        dtypes[t].class != DC_FLOAT ? dtypes[t].bits >= 8 : t == DT_F16 || dtypes[t].bits >= 32;
-    return native ? kinds[dtypes[t].class] : 0;
+    return t == DT_BF16 || dtype_small_float(t) ? 'V' : kinds[dtypes[t].class];
 }
 
 // "<f4": byte order, kind, bytes.
@@ -107,10 +104,11 @@ static DType dtype_of(const char *descr, bool *swap)
     bool little = *descr == '<' || ((*descr == '=' || *descr == '|') && host_is_little_endian());
     *swap = little != host_is_little_endian();
     if (!strchr("<>=|", *descr) || strlen(descr) != 3) return DT_NONE;
-    for (DType t = 0; t < DT_COUNT; t++) {
-        if (kind_of(t) == descr[1] && dtype_size(t) == (size_t)(descr[2] - '0')) return t;
+    for (DType t = DT_NONE + 1; t < DT_COUNT; t++) {
+        bool known = !dtype_small_float(t) && dtypes[t].bits >= 8;
+        if (known && kind_of(t) == descr[1] && dtype_size(t) == (size_t)(descr[2] - '0')) return t;
     }
-    return DT_NONE;
+    return descr[1] == 'V' && descr[2] == '1' ? DT_U8 : DT_NONE;
 }
 
 // Column-major items into row-major ones.
@@ -185,7 +183,6 @@ const char *tensor_parse_npy(Arena *a, const char *name, const uint8_t *data, si
 const char *tensor_write_npy(Arena *a, const char *path, const HostTensor *t)
 {
     char kind = kind_of(t->dtype);
-    if (!kind) return arena_printf(a, "%s: .npy cannot hold %s", path, dtypes[t->dtype].name);
     size_t item = dtype_size(t->dtype);
     char order = item == 1 ? '|' : host_is_little_endian() ? '<' : '>';
     Buf text, file;

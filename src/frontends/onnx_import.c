@@ -175,29 +175,6 @@ static bool take_inputs(Import *im, const OnnxNode *n, const char *name, const c
     return true;
 }
 
-static bool is_small(const Import *im, const GraphValue *v)
-{
-    for (int i = 0; i < im->small.n; i++)
-        if (im->small.at[i] == v) return true;
-    return false;
-}
-
-// What a node makes of elements that a wider type carries: numbers, or the same elements elsewhere.
-static void follow_small(Import *im, const OnnxNode *n, const GraphNode *node, int64_t opset)
-{
-    static const char *const movers[] = {"Concat",   "Expand",  "Flatten",  "Gather",
-                                         "Identity", "Reshape", "Slice",    "Transpose",
-                                         "Split",    "Squeeze", "Unsqueeze"};
-    bool any = false, moves = false;
-    for (int i = 0; i < node->ninput; i++) any = any || is_small(im, node->input[i]);
-    if (!any || !strcmp(n->op_type, "DequantizeLinear")) return;
-    for (size_t i = 0; i < COUNT(movers); i++) moves = moves || !strcmp(n->op_type, movers[i]);
-    for (int i = 0; i < node->noutput && moves; i++)
-        if (node->output[i]) VEC_PUSH(im->arena, &im->small, node->output[i]);
-    if (!moves)
-        import_unknown(im, "FP8 or 4-bit operands of ", node->origin, opset, node->name, "");
-}
-
 static bool plain_node(Import *im, const OnnxNode *n, const char *name, const char *origin,
                        OpBindings choices)
 {
@@ -212,7 +189,6 @@ static bool plain_node(Import *im, const OnnxNode *n, const char *name, const ch
     GraphNode *made =
         graph_node(im->graph, name, origin, choices, n->input.n, input, n->output.n, output);
     made->guard = im->guard;
-    if (im->small.n) follow_small(im, n, made, onnx_opset(im->opsets, n->domain));
     if (control >= 0) made->control = controls[control].control;
     if (control >= 0 && !add_body(im, n, made)) return false;
     return (!choices.n && control < 0) ||
@@ -402,14 +378,15 @@ static bool input(Import *im, const OnnxValueInfo *v)
     if (found && is_input(im, found))
         return import_fail(im, arena_printf(im->arena, "two inputs are called '%s'", v->name));
     if (found) {
-        if (!is_small(im, found)) input_with_default(im, v, found);
+        input_with_default(im, v, found);
         return true;
     }
     const OnnxTensorType *t = v->type ? v->type->tensor_type : NULL;
     DType type = t ? dtype_from_onnx(t->elem_type) : DT_NONE;
     if (type == DT_NONE) {
-        return import_fail(
-            im, arena_printf(im->arena, "input '%s' is no tensor of a known type", v->name));
+        return import_fail(im, arena_printf(im->arena,
+                                            "input '%s' is no tensor of a known type%s%s", v->name,
+                                            t ? ": " : "", t ? onnx_type_name(t->elem_type) : ""));
     }
     Value dims[GRAPH_MAX_RANK];
     int rank = t->shape ? t->shape->dim.n : -1;
@@ -429,9 +406,6 @@ static bool output(Import *im, const OnnxValueInfo *info)
         return import_fail(im,
                            arena_printf(im->arena, "nothing gives the output '%s'", info->name));
     }
-    if (is_small(im, v))
-        return import_fail(
-            im, arena_printf(im->arena, "the output '%s' is of FP8 or 4 bits", info->name));
     const OnnxTensorType *t = info->type ? info->type->tensor_type : NULL;
     if (t && v->producer && v->type == DT_NONE) {
         v->type = dtype_from_onnx(t->elem_type);

@@ -243,9 +243,6 @@ const OnnxFunction *onnx_function(const OnnxModel *m, const OnnxNode *call);
 // NULL on success, otherwise a message in `a` naming file, place and tensor.
 const char *onnx_tensor_decode(Arena *a, const OnnxTensor *t, const char *model_dir, DType *dtype,
                                int64_t *dims, int *rank, const void **data);
-// Elements of FP8 and of 4 bits are given in a type that has all their values: f16, i8 or u8. That
-// type for such a data type, DT_NONE for others.
-DType onnx_carrier(int64_t data_type);
 // "FLOAT16" for 10; "?" for a number that ONNX does not know.
 const char *onnx_type_name(int64_t data_type);
 

@@ -77,13 +77,10 @@ static int64_t typed_count(const OnnxTensor *t, int field)
     }
 }
 
-typedef struct Small Small;
-static const Small *small_type(int64_t onnx);
-
 static bool read_shape(Decoder *d, int64_t *dims, int *rank)
 {
     const OnnxTensor *t = d->tensor;
-    d->dtype = small_type(t->data_type) ? DT_U8 : dtype_from_onnx(t->data_type);
+    d->dtype = dtype_from_onnx(t->data_type);
     if (d->dtype == DT_NONE)
         return fail(d, "element type %d (%s) is not supported", (int)t->data_type,
                     onnx_type_name(t->data_type));
@@ -271,74 +268,26 @@ static bool decode(Decoder *d, const char *model_dir, const void **data)
         *data = d->size ? from_raw(d, t->raw_data.data) : arena_alloc(d->arena, 0);
         return true;
     }
-    int64_t want = dtypes[d->dtype].bits < 8 ? (int64_t)d->size : d->nelem;
-    if (typed != want)
+    if (typed != d->nelem)
         return fail(d, "%lld elements are given, but the shape needs %lld", (long long)typed,
-                    (long long)want);
-    if (!want) {
+                    (long long)d->nelem);
+    if (!d->nelem) {
         *data = arena_alloc(d->arena, 0);
         return true;
     }
     return from_typed(d, field, data);
 }
 
-// ---- types that Heald does not compute in: elements become those of a type with all their values
+// ---- elements that share bytes, those of lower indices in the lower bits
 
-struct Small {
-    int onnx, bits;
-    DType as;
-    int nman, bias;     // of a float
-    bool infinite;      // the highest exponent is infinity and NaN, as IEEE has it
-    unsigned nan, mask; // the elements that are NaN: element & mask == nan; mask 0: none is
-};
-
-static const Small small_types[] = {
-    // onnx bits as    nman bias infinite nan  mask
-    {17, 8, DT_F16, 3, 7, false, 0x7f, 0x7f},  // FLOAT8E4M3FN
-    {18, 8, DT_F16, 3, 8, false, 0x80, 0xff},  // FLOAT8E4M3FNUZ
-    {19, 8, DT_F16, 2, 15, true, 0, 0},        // FLOAT8E5M2
-    {20, 8, DT_F16, 2, 16, false, 0x80, 0xff}, // FLOAT8E5M2FNUZ
-    {21, 4, DT_U8, 0, 0, false, 0, 0},         // UINT4
-    {22, 4, DT_I8, 0, 0, false, 0, 0},         // INT4
-    {23, 4, DT_F16, 1, 1, false, 0, 0},        // FLOAT4E2M1
-};
-
-static const Small *small_type(int64_t onnx)
+static const void *apart(Decoder *d, DType type, const uint8_t *from, int64_t n)
 {
-    for (size_t i = 0; i < COUNT(small_types); i++)
-        if (small_types[i].onnx == onnx) return &small_types[i];
-    return NULL;
-}
-
-DType onnx_carrier(int64_t data_type)
-{
-    const Small *k = small_type(data_type);
-    return k ? k->as : DT_NONE;
-}
-
-static double small_float(const Small *k, unsigned v)
-{
-    unsigned sign = 1u << (k->bits - 1);
-    int exponent = (int)((v & (sign - 1)) >> k->nman);
-    unsigned mantissa = v & ((1u << k->nman) - 1);
-    if (k->mask && (v & k->mask) == k->nan) return NAN;
-    double magnitude = exponent
-                           ? ldexp((double)(mantissa | 1u << k->nman), exponent - k->bias - k->nman)
-                           : ldexp((double)mantissa, 1 - k->bias - k->nman);
-    if (k->infinite && exponent == (1 << (k->bits - 1 - k->nman)) - 1)
-        magnitude = mantissa ? NAN : INFINITY;
-    return v & sign ? -magnitude : magnitude;
-}
-
-// Two elements of 4 bits share a byte, the lower half first.
-static const void *widened(Decoder *d, const Small *k, const uint8_t *from, int64_t n)
-{
-    size_t width = dtype_size(k->as);
-    char *to = arena_alloc(d->arena, (size_t)n * width);
+    int bits = dtypes[type].bits, count = 8 / bits;
+    uint8_t *to = arena_alloc(d->arena, (size_t)n);
     for (int64_t i = 0; i < n; i++) {
-        unsigned v = k->bits == 8 ? from[i] : (unsigned)from[i / 2] >> (i % 2 * 4) & 15;
-        if (k->as == DT_F16) dtype_store_f64(k->as, to + (size_t)i * width, small_float(k, v));
-        else dtype_store_i64(k->as, to + i, k->as == DT_I8 ? (int)(v ^ 8) - 8 : (int)v);
+        int v = from[i / count] >> (i % count * bits) & ((1 << bits) - 1);
+        if (dtype_is_float(type)) to[i] = (uint8_t)v;
+        else dtype_store_i64(type, &to[i], v);
     }
     return to;
 }
@@ -351,12 +300,16 @@ const char *onnx_tensor_decode(Arena *a, const OnnxTensor *t, const char *model_
     *dtype = DT_NONE;
     *data = NULL;
     if (!read_shape(&d, dims, rank)) return d.error;
-    const Small *small = small_type(t->data_type);
-    int64_t nelem = d.nelem;
-    if (small) d.nelem = (int64_t)(d.size = (size_t)((nelem * small->bits + 7) / 8));
+    DType type = d.dtype;
+    int64_t nelem = d.nelem, bits = dtypes[type].bits;
+    if (bits < 8) { // read as the bytes that hold them
+        d.dtype = DT_U8;
+        d.nelem = nelem / 8 * bits + (nelem % 8 * bits + 7) / 8;
+        d.size = (size_t)d.nelem;
+    }
     if (!decode(&d, model_dir, &elements)) return d.error;
-    *dtype = small ? small->as : d.dtype;
-    *data = small ? widened(&d, small, elements, nelem) : elements;
+    *dtype = type;
+    *data = bits < 8 ? apart(&d, type, elements, nelem) : elements;
     return NULL;
 }
 

@@ -30,7 +30,9 @@ const char *tensor_parse_npy(Arena *a, const char *name, const uint8_t *data, si
                              HostTensor *out);
 const char *tensor_parse_npz(Arena *a, const char *name, const uint8_t *data, size_t size,
                              HostTensor **list, int *n);
-// bf16 is written as NumPy sees it without help: two opaque bytes ("V2"), and is read back so.
+// bf16 and smaller floats are written as NumPy sees them without help: opaque bytes. "V2" is read
+// as bf16, "V1", of which the file does not tell the type, as u8. Integers of fewer than 8 bits are
+// written as those of 8.
 const char *tensor_write_npy(Arena *a, const char *path, const HostTensor *t);
 
 #endif

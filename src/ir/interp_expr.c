@@ -42,6 +42,12 @@ static const uint16_t wrap_ops[DT_COUNT] = {
     [DT_F16] = OP_ROUND_F16, [DT_BF16] = OP_ROUND_BF16,
 };
 
+// Brought into the type by the general operation alone.
+static bool is_small(DType t)
+{
+    return dtypes[t].bits < 8 || dtype_small_float(t);
+}
+
 static int32_t one(Compiler *c, Node *n, int lane, int32_t dst);
 
 static int lanes_of(const Node *n)
@@ -120,7 +126,7 @@ static void emit_operator(Compiler *c, Node *n, const int32_t *r, int32_t dst)
         if (type == DT_F64) op = row->f64;
         else if (dtype_is_float(type)) op = row->f32;
         else if (type != DT_U64 || row->u64) op = row->i64;
-        if (type == DT_BOOL && row->rounds) op = OP_END;
+        if ((type == DT_BOOL || is_small(type)) && row->rounds) op = OP_END;
     }
     if (op == OP_END) {
         emit_scalar(c, n, false, (int)n->nkid, n->kid, r, dst);
@@ -174,7 +180,7 @@ static bool is_pure_intrinsic(const Intrinsic *i)
 static void emit_pure(Compiler *c, Node *n, const int32_t *r, int32_t dst)
 {
     DType type = (DType)n->type;
-    if (intrinsic_id(n->u.intr) == INTR_FMA && dtype_is_float(type)) {
+    if (intrinsic_id(n->u.intr) == INTR_FMA && dtype_is_float(type) && !is_small(type)) {
         Ins ins = {.a = dst, .b = r[0], .c = r[1], .d = r[2]};
         compile_emit(c, n->loc, type == DT_F64 ? OP_FMA_F64 : OP_FMA_F32, ins);
         if (wrap_ops[type]) compile_emit(c, n->loc, (Op)wrap_ops[type], (Ins){.a = dst, .b = dst});

@@ -15,7 +15,10 @@ Cell memory_get(DType type, const void *p)
     case DT_BF16: c.f = bf16_to_f32(*(const uint16_t *)p); break;
     case DT_I64: c.i = *(const int64_t *)p; break;
     case DT_I32: c.i = *(const int32_t *)p; break;
-    default: c.i = dtype_load_i64(type, p); break;
+    default:
+        if (dtype_is_float(type)) c.f = (float)dtype_load_f64(type, p);
+        else c.i = dtype_load_i64(type, p);
+        break;
     }
     return c;
 }
@@ -29,7 +32,10 @@ void memory_put(DType type, void *p, Cell v)
     case DT_BF16: *(uint16_t *)p = f32_to_bf16(v.f); break;
     case DT_I64: *(int64_t *)p = v.i; break;
     case DT_I32: *(int32_t *)p = (int32_t)v.i; break;
-    default: dtype_store_i64(type, p, v.i); break;
+    default:
+        if (dtype_is_float(type)) dtype_store_f64(type, p, (double)v.f);
+        else dtype_store_i64(type, p, v.i);
+        break;
     }
 }
 

@@ -6,9 +6,10 @@
 // - Integers wrap in two's complement (i64, the type of every index, is never meant to). / is floor
 //   division and % has the divisor's sign for signed types; division by zero gives 0, remainder by
 //   zero gives 0. Shifts: the count is taken modulo the width; >> of signed types keeps the sign.
-// - Float arithmetic is IEEE in the node's type, rounded once per node, to nearest even; f16 and
-//   bf16 nodes compute in f32 and round. Nothing is reassociated or contracted. MIN and MAX give
-//   NaN if either operand is NaN, and order -0 before +0. / is IEEE; % on floats is C fmod, plus y
+// - Float arithmetic is IEEE in the node's type, rounded once per node, to nearest even; nodes
+//   of narrower floats compute in f32 and round, small ones to their largest number where the
+//   result is beyond it. Nothing is reassociated or contracted. MIN and MAX give NaN if either
+//   operand is NaN, and order -0 before +0. / is IEEE; % on floats is C fmod, plus y
 //   where the signs of result and y differ; a zero result has y's sign.
 // - Comparisons give bool. With NaN only != is true. Bools hold 0 or 1; arithmetic is not defined
 //   on them, & | ^ are.

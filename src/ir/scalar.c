@@ -79,7 +79,7 @@ static double u64_to_float(DType to, uint64_t u)
 {
     uint64_t memory = 0;
     dtype_store_i64(to, &memory, (int64_t)(u >> 1 | (u & 1)));
-    return 2 * dtype_load_f64(to, &memory);
+    return f64_round_to(to, 2 * dtype_load_f64(to, &memory));
 }
 
 static Scalar cast(DType to, const Scalar *x)
@@ -97,7 +97,7 @@ static Scalar cast(DType to, const Scalar *x)
 
 static bool bitcast(DType to, const Scalar *x, Scalar *out)
 {
-    if (dtypes[to].bits != dtypes[x->type].bits) return false;
+    if (dtypes[to].bits != dtypes[x->type].bits || dtypes[to].bits < 8) return false;
     uint64_t memory = 0;
     scalar_store(x, &memory);
     *out = scalar_load(to, &memory);
@@ -256,7 +256,7 @@ static bool unary(NodeKind kind, const Scalar *x, Scalar *out)
     } else if (kind == N_NEG && is_int) {
         *out = scalar_int(x->type, (int64_t)(0 - (uint64_t)x->v.i));
     } else if (kind == N_NEG && dtype_is_float(x->type)) {
-        *out = (Scalar){.type = x->type, .v.f = -x->v.f};
+        *out = scalar_float(x->type, -x->v.f); // some types have no -0
     } else {
         return false;
     }

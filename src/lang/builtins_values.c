@@ -308,6 +308,8 @@ bool f_bitcast(Eval *e, const Args *a, Value *out)
     DType t;
     Node *x;
     if (!args_dtype(e, a, 0, &t) || !eval_node(e, a->loc, a->at[1], &x)) return false;
+    if (dtypes[t].bits < 8)
+        return eval_fail(e, a->loc, "bitcast to %s: it has fewer than 8 bits", dtypes[t].name);
     if (dtypes[t].bits != dtypes[x->type].bits)
         return eval_fail(e, a->loc, "bitcast of %s to %s: the sizes differ", dtypes[x->type].name,
                          dtypes[t].name);

@@ -354,6 +354,9 @@ bool eval_binary(Eval *e, Loc loc, NodeKind op, Value a, Value b, Value *out)
     bool bits = op == N_BAND || op == N_BOR || op == N_BXOR || op == N_SHL || op == N_SHR;
     if (t == DT_BOOL && !compares && (!bits || op == N_SHL || op == N_SHR))
         return eval_fail(e, loc, "%s is not defined on bools", node_info[op].spelling);
+    if (dtypes[t].bits < 8 && !compares)
+        return eval_fail(e, loc, "%s is not defined on %s: convert it first",
+                         node_info[op].spelling, dtypes[t].name);
     if (bits && dtype_is_float(t))
         return eval_fail(e, loc, "%s is not defined on %s", node_info[op].spelling, dtypes[t].name);
     Node *r = op == N_GT   ? node_binary(e->arena, N_LT, y, x)
@@ -389,7 +392,7 @@ bool eval_unary(Eval *e, Loc loc, NodeKind op, Value a, Value *out)
     bool ok = op == N_NOT    ? x->type == DT_BOOL
               : op == N_BNOT ? dtype_is_int((DType)x->type)
                              : x->type != DT_BOOL;
-    if (!ok)
+    if (!ok || (dtypes[x->type].bits < 8 && op != N_NOT))
         return eval_fail(e, loc, "%s is not defined on %s", node_info[op].spelling,
                          dtypes[x->type].name);
     Node *r = node_unary(e->arena, op, x);

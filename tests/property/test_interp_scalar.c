@@ -28,6 +28,7 @@ static void fill(DType type, void *p)
         uint64_t bits = random_bits();
         if (bits % 3 == 0) dtype_store_f64(type, at, edge[bits / 3 % COUNT(edge)]);
         else if (type == DT_BOOL) *at = bits & 1;
+        else if (dtypes[type].bits < 8) dtype_store_i64(type, at, (int64_t)bits);
         else memcpy(at, &(uint64_t){bits >> (bits % 5 * 8)}, dtype_size(type));
     }
 }

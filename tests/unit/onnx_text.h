@@ -69,8 +69,23 @@ static inline DType ot_type(OnnxText *t)
     static const struct {
         const char *name;
         DType type;
-    } types[] = {{"float16", DT_F16}, {"float", DT_F32}, {"double", DT_F64}, {"int64", DT_I64},
-                 {"int32", DT_I32},   {"int8", DT_I8},   {"uint8", DT_U8},   {"bool", DT_BOOL}};
+    } types[] = {{"float16", DT_F16},
+                 {"float8e4m3fnuz", DT_F8E4M3FNUZ},
+                 {"float8e4m3fn", DT_F8E4M3FN},
+                 {"float8e5m2fnuz", DT_F8E5M2FNUZ},
+                 {"float8e5m2", DT_F8E5M2},
+                 {"float4e2m1", DT_F4E2M1},
+                 {"float", DT_F32},
+                 {"double", DT_F64},
+                 {"int64", DT_I64},
+                 {"int32", DT_I32},
+                 {"int8", DT_I8},
+                 {"uint8", DT_U8},
+                 {"int4", DT_I4},
+                 {"uint4", DT_U4},
+                 {"int2", DT_I2},
+                 {"uint2", DT_U2},
+                 {"bool", DT_BOOL}};
     for (size_t i = 0; i < COUNT(types); i++)
         if (ot_take(t, types[i].name)) return types[i].type;
     fail_msg("a type is missing at: %.60s", t->at);
@@ -113,14 +128,19 @@ static inline Bytes ot_tensor(OnnxText *t)
         }
     put_int(&b, 2, dtypes[type].onnx);
     ot_need(t, "{");
+    int bits = dtypes[type].bits, filled = 0;
+    uint8_t shared = 0; // of elements that share a byte
     while (!ot_take(t, "}")) {
         char element[8];
         double v = ot_number(t, &whole);
         if (dtype_is_float(type)) dtype_store_f64(type, element, v);
         else dtype_store_i64(type, element, (int64_t)v);
-        buf_append(&raw.buf, element, dtype_size(type));
         ot_take(t, ",");
+        if (bits < 8) shared |= (uint8_t)((element[0] & ((1 << bits) - 1)) << filled);
+        if (bits >= 8) buf_append(&raw.buf, element, dtype_size(type));
+        else if ((filled += bits) == 8) buf_putc(&raw.buf, (char)shared), shared = 0, filled = 0;
     }
+    if (filled) buf_putc(&raw.buf, (char)shared);
     put_message(&b, 9, &raw);
     return b;
 }
@@ -156,8 +176,8 @@ static inline void ot_list_attr(OnnxText *t, Bytes *a)
 
 static inline bool ot_is_type(OnnxText *t)
 {
-    static const char *const names[] = {"float", "double", "int64", "int32",
-                                        "int8",  "uint8",  "bool"};
+    static const char *const names[] = {"float", "double", "int64", "int32", "int8", "uint8",
+                                        "int4",  "uint4",  "int2",  "uint2", "bool"};
     for (size_t i = 0; i < COUNT(names); i++)
         if (ot_is(t, names[i])) return true;
     return false;

@@ -60,6 +60,103 @@ static uint16_t stored(DType t, double v)
     return h;
 }
 
+// Floats of at most 8 bits, by the words of ONNX: fields and bias, which bits are infinity and NaN.
+static const struct {
+    DType type;
+    int nexp, nman, bias;
+    bool ieee; // infinity and NaNs have the highest exponent
+    int nan;   // otherwise the only NaN beside its negative; fnuz: the bits of -0; -1: none
+    double largest;
+} smalls[] = {
+    {DT_F8E4M3FN, 4, 3, 7, false, 0x7f, 448}, {DT_F8E4M3FNUZ, 4, 3, 8, false, 0x80, 240},
+    {DT_F8E5M2, 5, 2, 15, true, -1, 57344},    {DT_F8E5M2FNUZ, 5, 2, 16, false, 0x80, 57344},
+    {DT_F4E2M1, 2, 1, 1, false, -1, 6},
+};
+
+static double small_value(size_t i, int code)
+{
+    int sign = 1 << (smalls[i].nexp + smalls[i].nman), v = code & (sign - 1);
+    int e = v >> smalls[i].nman, m = v & ((1 << smalls[i].nman) - 1),
+        top = (1 << smalls[i].nexp) - 1;
+    double s = code & sign ? -1 : 1;
+    if (smalls[i].ieee && e == top) return m ? (double)NAN : s * (double)INFINITY;
+    if (smalls[i].nan == (smalls[i].nan & sign ? code : v)) return NAN;
+    return s * (e ? ldexp(m + (1 << smalls[i].nman), e - smalls[i].bias - smalls[i].nman)
+                  : ldexp(m, 1 - smalls[i].bias - smalls[i].nman));
+}
+
+static uint8_t small_stored(DType t, double v)
+{
+    uint8_t code;
+    dtype_store_f64(t, &code, v);
+    return code;
+}
+
+static void every_small_float_there_and_back(void **state)
+{
+    UNUSED(state);
+    for (size_t i = 0; i < COUNT(smalls); i++) {
+        DType t = smalls[i].type;
+        double largest = 0;
+        for (int c = 0; c < 1 << dtypes[t].bits; c++) {
+            uint8_t code = (uint8_t)c;
+            double want = small_value(i, c), got = dtype_load_f64(t, &code);
+            assert_int_equal(isnan(got), isnan(want));
+            if (isnan(want)) {
+                assert_true(isnan(f64_round_to(t, got)));
+                continue;
+            }
+            assert_true(got == want && !signbit(got) == !signbit(want));
+            assert_int_equal(small_stored(t, got), code);
+            if (isfinite(got)) largest = fmax(largest, got);
+        }
+        assert_true(largest == smalls[i].largest);
+        for (int sign = -1; sign <= 1; sign += 2) {
+            assert_true(f64_round_to(t, sign * 1e30) == sign * largest);
+            double infinity = smalls[i].ieee ? (double)INFINITY : largest;
+            assert_true(f64_round_to(t, sign * (double)INFINITY) == sign * infinity);
+        }
+        double nothing = f64_round_to(t, NAN);
+        assert_true(smalls[i].nan < 0 && !smalls[i].ieee ? nothing == 0 : isnan(nothing));
+    }
+}
+
+static void every_small_boundary_rounds_to_nearest_even(void **state)
+{
+    UNUSED(state);
+    for (size_t i = 0; i < COUNT(smalls); i++) {
+        DType t = smalls[i].type;
+        for (int c = 0; small_value(i, c) < smalls[i].largest; c++) {
+            double low = small_value(i, c), high = small_value(i, c + 1), middle = (low + high) / 2;
+            assert_int_equal(small_stored(t, middle), c & 1 ? c + 1 : c);
+            assert_int_equal(small_stored(t, nextafter(middle, 0)), c);
+            assert_int_equal(small_stored(t, nextafter(middle, high)), c + 1);
+            if (c) assert_true(f64_round_to(t, -nextafter(middle, 0)) == -low);
+        }
+    }
+}
+
+static void few_bits_wrap_and_saturate(void **state)
+{
+    UNUSED(state);
+    static const struct {
+        DType type;
+        int low, high;
+    } rows[] = {{DT_I4, -8, 7}, {DT_U4, 0, 15}, {DT_I2, -2, 1}, {DT_U2, 0, 3}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        int count = rows[i].high - rows[i].low + 1;
+        for (int v = -300; v <= 300; v++) {
+            int8_t byte;
+            int wrapped = ((v - rows[i].low) % count + count) % count + rows[i].low;
+            dtype_store_i64(rows[i].type, &byte, v);
+            assert_int_equal(dtype_load_i64(rows[i].type, &byte), wrapped);
+            dtype_store_f64(rows[i].type, &byte, v + (v < 0 ? -0.5 : 0.5));
+            int kept = v < rows[i].low ? rows[i].low : v > rows[i].high ? rows[i].high : v;
+            assert_int_equal(dtype_load_i64(rows[i].type, &byte), kept);
+        }
+    }
+}
+
 static void every_half_there_and_back(void **state)
 {
     UNUSED(state);
@@ -223,6 +320,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(table),
         cmocka_unit_test(every_half_there_and_back),
+        cmocka_unit_test(every_small_float_there_and_back),
+        cmocka_unit_test(every_small_boundary_rounds_to_nearest_even),
+        cmocka_unit_test(few_bits_wrap_and_saturate),
         cmocka_unit_test(every_boundary_rounds_to_nearest_even),
         cmocka_unit_test(special_floats),
         cmocka_unit_test(float_to_integer),

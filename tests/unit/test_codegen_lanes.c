@@ -249,8 +249,8 @@ static void test_operators(void **state)
                               {N_BOR, 0, 0}, {N_BXOR, 0, 0}, {N_BNOT, 0, 0}};
     static const Op compare[] = {
         {N_EQ, 0, 0}, {N_NE, 0, 0}, {N_LT, 0, 0}, {N_LE, 0, 0}, {N_NEG, 0, 0}};
-    static const DType types[] = {DT_I8,  DT_I32,  DT_I64, DT_U8, DT_U64,
-                                  DT_F16, DT_BF16, DT_F32, DT_F64};
+    static const DType types[] = {DT_I8,   DT_I32, DT_I64, DT_U8,       DT_U64,       DT_F16,
+                                  DT_BF16, DT_F32, DT_F64, DT_F8E4M3FN, DT_F8E5M2FNUZ};
     static const int lanes[] = {1, 16, 8, 32};
     for (size_t k = 0; k < COUNT(types); k++) {
         for (size_t w = 0; w < COUNT(lanes); w += types[k] == DT_F32 ? 1 : 2) {
@@ -296,12 +296,35 @@ static void test_casts(void **state)
     }
 }
 
+// Types of at most 8 bits to others, back, and to each other.
+static void test_small_casts(void **state)
+{
+    UNUSED(state);
+    static const DType small[] = {DT_F8E4M3FN, DT_F8E4M3FNUZ, DT_F8E5M2, DT_F8E5M2FNUZ, DT_F4E2M1,
+                                  DT_I4,       DT_U4,         DT_I2,     DT_U2};
+    static const DType other[] = {DT_F32, DT_F64, DT_F16, DT_BF16, DT_I64, DT_U64, DT_I8, DT_BOOL};
+    Op to[COUNT(small)];
+    for (size_t k = 0; k < COUNT(small); k++) to[k] = (Op){N_CAST, NULL, small[k]};
+    for (size_t i = 0; i < COUNT(other); i++) {
+        int lanes = i % 2 ? 16 : 32;
+        run_ops(other[i], lanes, 5, to);
+        run_ops(other[i], i < 2 ? 1 : lanes, 4, to + 5);
+    }
+    for (size_t i = 0; i < COUNT(small); i++) {
+        Op from[5];
+        for (size_t k = 0; k < 4; k++) from[k] = (Op){N_CAST, NULL, other[2 * k + i % 2]};
+        from[4] = (Op){N_CAST, NULL, small[(i + 4) % COUNT(small)]};
+        run_ops(small[i], i % 3 ? 16 : 1, 5, from);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tiles),      cmocka_unit_test(test_tile_text),
-        cmocka_unit_test(test_bodies),     cmocka_unit_test(test_operators),
-        cmocka_unit_test(test_intrinsics), cmocka_unit_test(test_casts),
+        cmocka_unit_test(test_tiles),       cmocka_unit_test(test_tile_text),
+        cmocka_unit_test(test_bodies),      cmocka_unit_test(test_operators),
+        cmocka_unit_test(test_intrinsics),  cmocka_unit_test(test_casts),
+        cmocka_unit_test(test_small_casts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
