@@ -94,15 +94,6 @@ static void print_group(Arena *a, const Group *p)
     print_boundary("after it: ", &p->after);
 }
 
-static int write_picture(Cli *c, const ModelJob *j, const CompiledModel *m, const char *path)
-{
-    Buf out;
-    buf_init(&out, &c->arena);
-    graph_svg(m->graph, &m->groups, j->path, &out);
-    const char *why = file_write_atomic(&c->arena, path, out.text, out.size);
-    return why ? cli_error(c, "%s", why) : EXIT_DONE;
-}
-
 static void print_model(Cli *c, ModelJob *j, const CompiledModel *m)
 {
     int64_t kept = 0, moved = 0;
@@ -121,7 +112,8 @@ static void print_model(Cli *c, ModelJob *j, const CompiledModel *m)
            size_text(&c->arena, moved), size_text(&c->arena, kept));
 }
 
-// What follows the sections that were reached in a run, each as it was for its last inputs.
+// ---- sections: those that were reached in a run, each as it was for its last inputs
+
 static void print_steps(Cli *c, ModelJob *j, const ModelInstance *in)
 {
     for (int i = 0; i < in->nsection; i++) {
@@ -137,6 +129,40 @@ static void print_steps(Cli *c, ModelJob *j, const ModelInstance *in)
         print_model(c, j, next->compiled);
         print_steps(c, j, next);
     }
+}
+
+static void add_panel(Arena *a, GraphPanels *to, const CompiledModel *m, const char *title,
+                      int depth)
+{
+    GraphPanel p = {m ? m->graph : NULL, m ? &m->groups : NULL, title, depth};
+    VEC_PUSH(a, to, p);
+}
+
+static void add_panels(Arena *a, GraphPanels *to, const ModelInstance *in, int depth)
+{
+    for (int i = 0; i < in->nsection; i++) {
+        const SectionStep *st = &in->base.step[i];
+        const ModelInstance *next = st->section ? model_section_current(&in->section[i]) : NULL;
+        const char *title =
+            !st->section ? arena_printf(a, "then '%s' gets the extents that the run told", st->name)
+                         : arena_printf(a, "then %s, from '%s' on%s", section_step_name(st->kind),
+                                        st->name, next ? "" : ": not reached with these inputs");
+        bool inside = st->kind == SECTION_LOOP || st->kind == SECTION_SCAN;
+        add_panel(a, to, next ? next->compiled : NULL, title, depth + inside);
+        if (next) add_panels(a, to, next, depth + inside);
+    }
+}
+
+static int write_picture(Cli *c, const ModelJob *j, const ModelInstance *in, const char *path)
+{
+    Buf out;
+    GraphPanels panels = {0};
+    buf_init(&out, &c->arena);
+    add_panel(&c->arena, &panels, in->compiled, j->path, 0);
+    add_panels(&c->arena, &panels, in, 0);
+    graph_svg(&panels, &out);
+    const char *why = file_write_atomic(&c->arena, path, out.text, out.size);
+    return why ? cli_error(c, "%s", why) : EXIT_DONE;
 }
 
 // Initializers that a caller may give: all by name with -v.
@@ -160,13 +186,13 @@ static int inspect(Cli *c, ModelJob *j)
     progress_clear(c);
     const ModelInstance *in = model_current(j->model);
     const char *svg = cli_text(c, OPT_SVG);
-    if (svg) return write_picture(c, j, in->compiled, svg);
+    if (in->nsection && heald_model_run(j->model, j->input, j->output)) return cli_context_error(c);
+    progress_clear(c);
+    in = model_current(j->model);
+    if (svg) return write_picture(c, j, in, svg);
     print_optional(c, j);
     print_model(c, j, in->compiled);
-    if (!in->nsection) return EXIT_DONE;
-    if (heald_model_run(j->model, j->input, j->output)) return cli_context_error(c);
-    progress_clear(c);
-    print_steps(c, j, model_current(j->model));
+    print_steps(c, j, in);
     return EXIT_DONE;
 }
 

@@ -10,6 +10,7 @@
 enum {
     MARGIN = 32,
     HEAD = 64,
+    INDENT = 28, // of a section within a section
     CARD_WIDTH = 240,
     CARD_GAP = 28,
     LAYER_GAP = 34,
@@ -43,6 +44,7 @@ static const char style[] =
     ".shape{font-size:11px;fill:#5d6b78}\n"
     ".number{font-size:11px;fill:#5d6b78;text-anchor:end}\n"
     ".card{stroke:#b9c4cd;stroke-width:1}\n"
+    ".boundary{stroke:#9aa8b4;stroke-width:1;stroke-dasharray:6 5}\n"
     ".edge{fill:none;stroke:#9aa8b4;stroke-width:1.4}\n"
     "g:hover .card{stroke:#25323d;stroke-width:2}\n"
     "</style>\n";
@@ -210,29 +212,58 @@ static void draw_card(Picture *p, int at)
     buf_puts(p->out, "</g>\n");
 }
 
-void graph_svg(const Graph *g, const Groups *groups, const char *title, Buf *out)
+static void lay_out(const GraphPanel *panel, Buf *out, Picture *p)
 {
-    Picture p = {.g = g, .arena = out->arena, .out = out};
-    p.card = NEW_ARRAY(p.arena, Card, groups->n);
-    p.maker = NEW_ARRAY(p.arena, int, g->values.n);
-    for (int i = 0; i < groups->n; i++)
-        if (groups->at[i]->once) p.once++;
-        else p.card[p.n++].group = groups->at[i];
-    find_layers(&p);
-    place(&p);
+    *p = (Picture){.g = panel->graph, .arena = out->arena, .out = out, .height = MARGIN + HEAD / 2};
+    p->width = 2 * MARGIN + 3 * CARD_WIDTH;
+    if (!panel->graph) return;
+    p->card = NEW_ARRAY(p->arena, Card, panel->groups->n);
+    p->maker = NEW_ARRAY(p->arena, int, p->g->values.n);
+    for (int i = 0; i < panel->groups->n; i++)
+        if (panel->groups->at[i]->once) p->once++;
+        else p->card[p->n++].group = panel->groups->at[i];
+    find_layers(p);
+    place(p);
+}
+
+static void draw(Picture *p, const char *title)
+{
+    put_line(p, "title", MARGIN, MARGIN + 12, title);
+    if (!p->g) return;
+    const char *once =
+        p->once ? arena_printf(p->arena, "; %d more run once, at load", p->once) : "";
+    put_line(p, "note", MARGIN, MARGIN + 34,
+             arena_printf(p->arena,
+                          "%d nodes in %d groups%s; a card is a kernel, its anchor in bold; hover "
+                          "for names and reasons",
+                          p->g->nodes.n, p->n, once));
+    for (int i = 0; i < p->n; i++) draw_edges(p, i);
+    for (int i = 0; i < p->n; i++) draw_card(p, i);
+}
+
+void graph_svg(const GraphPanels *panels, Buf *out)
+{
+    Picture *picture = NEW_ARRAY(out->arena, Picture, panels->n);
+    int width = 0, height = 0;
+    for (int i = 0; i < panels->n; i++) {
+        lay_out(&panels->at[i], out, &picture[i]);
+        int right = picture[i].width + panels->at[i].depth * INDENT;
+        width = right > width ? right : width;
+        height += picture[i].height;
+    }
     buf_printf(out,
                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 "
                "%d %d\">\n%s"
                "<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n",
-               p.width, p.height, p.width, p.height, style);
-    put_line(&p, "title", MARGIN, MARGIN + 12, title);
-    const char *once = p.once ? arena_printf(p.arena, "; %d more run once, at load", p.once) : "";
-    put_line(&p, "note", MARGIN, MARGIN + 34,
-             arena_printf(p.arena,
-                          "%d nodes in %d groups%s; a card is a kernel, its anchor in bold; hover "
-                          "for names and reasons",
-                          g->nodes.n, p.n, once));
-    for (int i = 0; i < p.n; i++) draw_edges(&p, i);
-    for (int i = 0; i < p.n; i++) draw_card(&p, i);
+               width, height, width, height, style);
+    for (int i = 0, y = 0; i < panels->n; y += picture[i++].height) {
+        int x = panels->at[i].depth * INDENT;
+        if (y)
+            buf_printf(out, "<line class=\"boundary\" x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/>\n",
+                       x + MARGIN, y, width - MARGIN, y);
+        buf_printf(out, "<g transform=\"translate(%d %d)\">\n", x, y);
+        draw(&picture[i], panels->at[i].title);
+        buf_puts(out, "</g>\n");
+    }
     buf_puts(out, "</svg>\n");
 }

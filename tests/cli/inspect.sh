@@ -35,4 +35,9 @@ try "a missing model" 2 inspect "$work/none.onnx"
 err "it is named" 'none.onnx'
 grep -q '<svg .*' "$work/chain.svg" && grep -q '>matmul</text>' "$work/chain.svg"
 verdict $? "the picture has the anchor"
+try "picture of several sections" 0 inspect "$work/found.hd" --svg "$work/found.svg"
+[ "$(grep -c -E ">(nonzero|relu)</text>|>then .nonzero. gets the extents|>then call, from .relu. on" "$work/found.svg")" -eq 4 ]
+verdict $? "the picture has all sections and where they begin"
+[ "$(grep -c '<svg ' "$work/found.svg")" -eq 1 ] && [ "$(grep -c '</g>' "$work/found.svg")" -eq "$(grep -c '<g[ >]' "$work/found.svg")" ]
+verdict $? "it is one picture"
 finish
