@@ -9,13 +9,15 @@
 
 typedef struct BenchStep {
     const PlanStep *step;
-    StepWork work;
-    double seconds;
+    StepWork work;  // of all its launches in a run
+    double seconds; // likewise
+    int nlaunch;
+    int section; // which one of the model's, from 1
 } BenchStep;
 
 typedef struct BenchKernel { // all launches of one kernel
     const PlanStep *first;
-    int nlaunch;
+    int nlaunch, section;
     Work work;
     bool narrow;
     double seconds;
@@ -33,13 +35,18 @@ typedef struct Bench {
     double host_s;                         // of the call alone; 0: it waits anyway
     Ceilings ceilings;
     int nstep;
-    BenchStep *step; // (nstep), in the order in which they ran
+    BenchStep *step; // (nstep), of a section in the order in which they ran
+    int nlaunch;
     int nkernel;
     BenchKernel *kernel;  // (nkernel), by time
     double kernels_s;     // of all of them, one after another
     int64_t memory_bytes; // for temporary values
-    int nsection;         // of the model; kernels are those of the first
+    int nsection;         // of the model, that a run gets to
 } Bench;
+
+// For the body of a context_call, with the Bench as user: times kernels, after runs that have
+// compiled everything.
+heald_status bench_profile(heald_context *c, Arena *scratch, void *user);
 
 // Of a kernel of that type.
 Ceilings bench_ceilings(const Bench *b, bool narrow);

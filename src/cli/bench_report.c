@@ -30,11 +30,10 @@ void bench_print(const Bench *b)
     if (b->host_s > 0)
         printf("  host      %s for a call that waits for nothing\n", time_text(a, b->host_s));
     printf("  kernels   %d in %d launches; %s when they are timed one by one\n\n", b->nkernel,
-           b->nstep, time_text(a, b->kernels_s));
-    if (b->nsection > 1)
-        printf("  Only a run tells how the model goes on after these: they are the first of %d "
-               "sections.\n\n",
-               b->nsection);
+           b->nlaunch, time_text(a, b->kernels_s));
+    bool sections = b->nsection > 1;
+    if (sections)
+        printf("  Sections are numbered as 'heald inspect' shows them.\n\n%8s", "section");
     printf("%12s %6s %9s %10s %8s %9s  %-32s %s\n", "time", "share", "launches", "GFLOP/s", "GB/s",
            "roofline", "limited by", "kernel and first node");
     for (int i = 0; i < b->nkernel; i++) {
@@ -42,6 +41,7 @@ void bench_print(const Bench *b)
         Ceilings c = bench_ceilings(b, k->narrow);
         double s = k->seconds > 0 ? k->seconds : 1e-9;
         Work each = {k->work.flops / k->nlaunch, k->work.bytes / k->nlaunch};
+        if (sections) printf("%8d", k->section);
         printf("%12s %5.1f%% %9d %10.1f %8.1f %8.1f%%  %-32s %s  %s\n", time_text(a, k->seconds),
                b->kernels_s > 0 ? 100 * k->seconds / b->kernels_s : 0, k->nlaunch,
                k->work.flops / s * 1e-9, k->work.bytes / s * 1e-9,
@@ -85,6 +85,7 @@ static void put_kernels(const Bench *b, Buf *out)
         put_string(out, k->first->kernel ? k->first->kernel->name : "copy");
         buf_puts(out, ", \"node\": ");
         put_string(out, k->first->name);
+        if (b->nsection > 1) buf_printf(out, ", \"section\": %d", k->section);
         buf_printf(out, ", \"launches\": %d, \"time_us\": %.6g, ", k->nlaunch, k->seconds * 1e6);
         put_rates(b, &each, k->narrow, k->seconds / k->nlaunch, out);
         buf_putc(out, '}');

@@ -102,121 +102,6 @@ static heald_status time_host(ModelJob *j, Bench *b)
     return s;
 }
 
-// ---- kernels
-
-typedef struct Profile {
-    Bench *bench;
-    const Plan *plan;
-    const StepWork *work;
-    int run, at; // number of the run, and of the step in it
-} Profile;
-
-// The least of all runs counts: in others something came between.
-static void note_step(void *user, int step, const char *name, int64_t ns)
-{
-    UNUSED(name);
-    Profile *p = user;
-    BenchStep *s = &p->bench->step[p->at++];
-    double seconds = (double)ns * 1e-9;
-    if (p->run == 0 || seconds < s->seconds)
-        *s = (BenchStep){&p->plan->steps.at[step], p->work[step], seconds};
-    p->bench->nstep = p->at;
-}
-
-static heald_status profile_runs(ModelJob *j, PlanRunner *r, Profile *p)
-{
-    enum { RUNS = 5 };
-    static const double long_s = 1;
-    int n = p->bench->median_s > long_s ? 1 : RUNS;
-    heald_status s = HEALD_OK;
-    plan_runner_profile(r, note_step, p);
-    for (p->run = 0; p->run < n && !s; p->run++) {
-        p->at = 0;
-        s = model_run(j->model, j->input, j->output);
-    }
-    plan_runner_profile(r, NULL, NULL);
-    return s;
-}
-
-static int by_time(const void *x, const void *y)
-{
-    const BenchKernel *a = x, *b = y;
-    return (a->seconds < b->seconds) - (a->seconds > b->seconds);
-}
-
-static void sum_kernels(Bench *b, Arena *a)
-{
-    b->kernel = NEW_ARRAY(a, BenchKernel, b->nstep);
-    for (int i = 0; i < b->nstep; i++) {
-        const BenchStep *s = &b->step[i];
-        int k = 0;
-        while (k < b->nkernel && b->kernel[k].first->kernel != s->step->kernel) k++;
-        if (k == b->nkernel) b->kernel[b->nkernel++] = (BenchKernel){.first = s->step};
-        BenchKernel *sum = &b->kernel[k];
-        sum->nlaunch++;
-        sum->work.flops += s->work.work.flops;
-        sum->work.bytes += s->work.work.bytes;
-        sum->narrow = s->work.narrow;
-        sum->seconds += s->seconds;
-        b->kernels_s += s->seconds;
-    }
-    qsort(b->kernel, (size_t)b->nkernel, sizeof *b->kernel, by_time);
-}
-
-// The graph for the sizes at hand: the compiled one, or where that is open one more.
-static const Graph *known_graph(ModelJob *j, const ModelInstance *in, Arena *a)
-{
-    heald_context *c = j->cli->context;
-    if (!in->base.open) return in->compiled->graph;
-    const Graph *from = model_current_section(j->model)->graph;
-    heald_tensor **input = model_inputs(j->model, a, j->input);
-    const int64_t **dims = NEW_ARRAY(a, const int64_t *, from->inputs.n);
-    int *rank = NEW_ARRAY(a, int, from->inputs.n);
-    for (int i = 0; i < from->inputs.n; i++) {
-        dims[i] = heald_tensor_dims(input[i]);
-        rank[i] = heald_tensor_rank(input[i]);
-    }
-    Specialisation s = {
-        .dims = dims, .rank = rank, .data = in->base.fixed, .precision = c->precision};
-    const Graph *g = graph_specialise(from, a, &s, &c->host, &c->diag);
-    diag_clear(&c->diag);
-    return g ? g : in->compiled->graph;
-}
-
-static heald_status find_ceilings(heald_context *c, Arena *a, Bench *b)
-{
-    Builder builder;
-    heald_status s = context_builder(c, &builder);
-    return s ? s
-             : ceilings_get(context_cache_dir(c, a), c->names, &c->target, &builder, c->device, a,
-                            &b->ceilings, &c->diag, &c->error);
-}
-
-static heald_status profile_body(heald_context *c, Arena *scratch, void *user)
-{
-    UNUSED(scratch);
-    Bench *b = user;
-    ModelJob *j = b->job;
-    Arena *a = &j->cli->arena;
-    const ModelInstance *in = model_current(j->model);
-    heald_status s = find_ceilings(c, a, b);
-    PlanInstance *plan;
-    if (!s)
-        s = plan_prepare_tensors(in->base.runner, model_inputs(j->model, a, j->input), &plan,
-                                 &c->error);
-    if (s) return s;
-    Profile p = {.bench = b, .plan = in->compiled->plan};
-    p.work = model_work(in->compiled, known_graph(j, in, a), plan, &c->host, a);
-    b->step = NEW_ARRAY(a, BenchStep, p.plan->steps.n);
-    s = profile_runs(j, in->base.runner, &p);
-    SectionCount count = {0};
-    model_section_count(model_current_section(j->model), &count);
-    b->nsection = count.nsection;
-    b->memory_bytes = plan_instance_bytes(plan);
-    if (!s) sum_kernels(b, a);
-    return s;
-}
-
 // ---- the command
 
 static int bench_one(ModelJob *j, int64_t most, double budget_s, Bench *b)
@@ -228,7 +113,7 @@ static int bench_one(ModelJob *j, int64_t most, double budget_s, Bench *b)
     progress_clear(c);
     if (!s) s = time_runs(j, most, budget_s, b);
     if (!s) s = time_host(j, b);
-    if (!s) s = context_call(x, profile_body, b);
+    if (!s) s = context_call(x, bench_profile, b);
     if (s) return cli_context_error(c);
     bool gpu = x->target.kind == TARGET_CUDA;
     b->target = gpu ? arena_strdup(&c->arena, cuda_info(x->device)->name) : cpu_name(&c->arena);

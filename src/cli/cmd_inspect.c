@@ -114,20 +114,30 @@ static void print_model(Cli *c, ModelJob *j, const CompiledModel *m)
 
 // ---- sections: those that were reached in a run, each as it was for its last inputs
 
-static void print_steps(Cli *c, ModelJob *j, const ModelInstance *in)
+// What a section begins with; *number counts those that were reached.
+static const char *section_title(Arena *a, const SectionStep *st, bool reached, int *number)
+{
+    if (!st->section)
+        return arena_printf(a, "then '%s' gets the extents that the run told", st->name);
+    const char *what =
+        reached ? arena_printf(a, "section %d", ++*number) : "not reached with these inputs";
+    return arena_printf(a, "then %s, from '%s' on: %s", section_step_name(st->kind), st->name,
+                        what);
+}
+
+static const ModelInstance *section_reached(const ModelInstance *in, int step)
+{
+    return in->base.step[step].section ? model_section_current(&in->section[step]) : NULL;
+}
+
+static void print_steps(Cli *c, ModelJob *j, const ModelInstance *in, int *number)
 {
     for (int i = 0; i < in->nsection; i++) {
-        const SectionStep *st = &in->base.step[i];
-        if (!st->section) {
-            printf("\nthen '%s' gets the extents that the run told\n", st->name);
-            continue;
-        }
-        printf("\nthen %s, from '%s' on:\n", section_step_name(st->kind), st->name);
-        const ModelInstance *next = model_section_current(&in->section[i]);
-        if (!next) printf("    not reached with these inputs\n");
+        const ModelInstance *next = section_reached(in, i);
+        printf("\n%s\n", section_title(&c->arena, &in->base.step[i], next != NULL, number));
         if (!next) continue;
         print_model(c, j, next->compiled);
-        print_steps(c, j, next);
+        print_steps(c, j, next, number);
     }
 }
 
@@ -138,18 +148,15 @@ static void add_panel(Arena *a, GraphPanels *to, const CompiledModel *m, const c
     VEC_PUSH(a, to, p);
 }
 
-static void add_panels(Arena *a, GraphPanels *to, const ModelInstance *in, int depth)
+static void add_panels(Arena *a, GraphPanels *to, const ModelInstance *in, int depth, int *number)
 {
     for (int i = 0; i < in->nsection; i++) {
         const SectionStep *st = &in->base.step[i];
-        const ModelInstance *next = st->section ? model_section_current(&in->section[i]) : NULL;
-        const char *title =
-            !st->section ? arena_printf(a, "then '%s' gets the extents that the run told", st->name)
-                         : arena_printf(a, "then %s, from '%s' on%s", section_step_name(st->kind),
-                                        st->name, next ? "" : ": not reached with these inputs");
-        bool inside = st->kind == SECTION_LOOP || st->kind == SECTION_SCAN;
-        add_panel(a, to, next ? next->compiled : NULL, title, depth + inside);
-        if (next) add_panels(a, to, next, depth + inside);
+        const ModelInstance *next = section_reached(in, i);
+        const char *title = section_title(a, st, next != NULL, number);
+        int inside = depth + (st->kind == SECTION_LOOP || st->kind == SECTION_SCAN);
+        add_panel(a, to, next ? next->compiled : NULL, title, inside);
+        if (next) add_panels(a, to, next, inside, number);
     }
 }
 
@@ -157,9 +164,10 @@ static int write_picture(Cli *c, const ModelJob *j, const ModelInstance *in, con
 {
     Buf out;
     GraphPanels panels = {0};
+    int number = 1;
     buf_init(&out, &c->arena);
     add_panel(&c->arena, &panels, in->compiled, j->path, 0);
-    add_panels(&c->arena, &panels, in, 0);
+    add_panels(&c->arena, &panels, in, 0, &number);
     graph_svg(&panels, &out);
     const char *why = file_write_atomic(&c->arena, path, out.text, out.size);
     return why ? cli_error(c, "%s", why) : EXIT_DONE;
@@ -186,13 +194,14 @@ static int inspect(Cli *c, ModelJob *j)
     progress_clear(c);
     const ModelInstance *in = model_current(j->model);
     const char *svg = cli_text(c, OPT_SVG);
+    int number = 1;
     if (in->nsection && heald_model_run(j->model, j->input, j->output)) return cli_context_error(c);
     progress_clear(c);
     in = model_current(j->model);
     if (svg) return write_picture(c, j, in, svg);
     print_optional(c, j);
     print_model(c, j, in->compiled);
-    print_steps(c, j, in);
+    print_steps(c, j, in, &number);
     return EXIT_DONE;
 }
 

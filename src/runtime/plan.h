@@ -127,6 +127,8 @@ heald_status plan_run(PlanInstance *i, heald_tensor *const *inputs, heald_tensor
 // plan_prepare with the shapes of tensors, and their elements where they are dimensions.
 heald_status plan_prepare_tensors(PlanRunner *r, heald_tensor *const *inputs, PlanInstance **out,
                                   Error *e);
+// The instance that was used last; NULL: none was. Lives until the next is asked for.
+const PlanInstance *plan_runner_last(const PlanRunner *r);
 bool plan_takes(PlanRunner *r, heald_tensor *const *inputs); // whether that succeeds
 const Plan *plan_runner_plan(const PlanRunner *r);
 // plan_prepare_tensors and plan_run.

@@ -45,6 +45,14 @@ heald_status plan_prepare_tensors(PlanRunner *r, heald_tensor *const *inputs, Pl
     return plan_prepare(r, r->input_dims, out, e);
 }
 
+const PlanInstance *plan_runner_last(const PlanRunner *r)
+{
+    const PlanInstance *last = NULL;
+    for (int i = 0; i < r->ninstance; i++)
+        if (!last || r->instance[i]->used > last->used) last = r->instance[i];
+    return last;
+}
+
 bool plan_takes(PlanRunner *r, heald_tensor *const *inputs)
 {
     PlanInstance *in;

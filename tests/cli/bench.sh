@@ -41,6 +41,16 @@ END
     verdict $? "the JSON says what is so"
 fi
 
+cat >"$work/found.hd" <<'TEXT'
+heald 1;
+graph found(x: f32[n, 32]) -> (y) { y = relu(nonzero(matmul(x, transpose(x)))); }
+TEXT
+try "bench of several sections" 0 bench "$work/found.hd" --batch 16 --repeat 3 --json
+[ "$(grep -c -E '"node": "(nonzero|matmul)", "section": 1, |"node": "relu", "section": 2, ' "$work/out")" -eq 3 ]
+verdict $? "the kernels of all are told"
+try "as a table" 0 bench "$work/found.hd" --batch 16 --repeat 3
+out "with the number of the section" '^ +2 +[0-9.]+ us .* relu$'
+
 try "a fixed batch" 2 bench $mnist --batch 2
 err "it is told" 'has a fixed batch'
 try "no batch" 2 bench "$small" --batch 1,x

@@ -27,7 +27,7 @@ graph found(x: f32[4, 8]) -> (y) { y = relu(nonzero(x)); }
 TEXT
 try "several sections" 0 inspect "$work/found.hd"
 out "where the first ends" "^then 'nonzero' gets the extents that the run told"
-out "what follows" "^then call, from 'relu' on:"
+out "what follows" "^then call, from 'relu' on: section 2$"
 try "picture" 0 inspect "$work/chain.hd" --svg "$work/chain.svg"
 try "a picture that cannot be written" 2 inspect "$work/chain.hd" --svg "$work/no/chain.svg"
 err "its file is named" 'no/chain.svg'
