@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX models as text, for tests: a subset of the syntax of ONNX's own parser, to protobuf bytes.
 //     <opset 18 my 1> g (float[n, 4] x) => (float[n, 4] y) { a = Relu (x)  y = my.f <k = 3> (a) }
-//     <ir 3 opset 8> g (float[2] x, float[2] w = float[2] {1, 2}) => (float[2] y) { y = Add (x, w) }
+//     <ir 3 opset 8> g (float[2] x, float[2] w = float[2] {1, 2}) => (float[2] y) { y=Add(x, w) }
 //     <function my opset 18> f <k> (x) => (y) { c = Constant <value_int: int = @k> () ... }
 // Attributes are numbers, "texts", [lists], typed tensors such as int64[2] {1, 2}, and graphs.
 #ifndef HEALD_TESTS_ONNX_TEXT_H
