@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Kernels on the GPU at hand against those that PyTorch calls.
-#   bench/gpu_kernels.sh build                     builds build/gpu-kernels/gpu_kernels.so, which needs libc alone, so
-#                                                  that it can be carried to a machine without the libraries' headers
-#   bench/gpu_kernels.sh conv|matmul [ARGUMENTS]   runs gpu_kernels/conv.py or matmul.py, building first if need be
+#   bench/gpu_kernels.sh build                          builds build/gpu-kernels/gpu_kernels.so, which needs libc alone,
+#                                                       so that it can be carried to a machine without the libraries' headers
+#   bench/gpu_kernels.sh conv|matmul|rows [ARGUMENTS]   runs the script of that name in gpu_kernels/, building first if need be
 set -uo pipefail
 cd "$(dirname "$0")/.."
 dir=${HEALD_GPU_BUILD:-build/gpu-kernels}

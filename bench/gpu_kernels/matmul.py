@@ -34,8 +34,8 @@ def candidates(kind, shape):
     out = []
     if kind == "f32":
         if m <= 16:
-            out += [("matmul_skinny", f"team={t};reads={r};split={s}")
-                    for t in (8, 16) for r in (4, 8) for s in (2, 4, 8)]
+            out += [("matmul_skinny", f"team={t};group={g};split={s}")
+                    for t in (8, 16) for g in (2, 4) for s in (2, 4, 8)]
             out += [("matmul_tf32x3", f"tile=(16, {n}, 16, 16);bk={d};stages=4;split={s}")
                     for n in (32, 64) for d in (32, 64) for s in (2, 4, 8)]
             return out
@@ -52,8 +52,8 @@ def candidates(kind, shape):
                 for t in tensor for s in splits for g in (3, 4)]
         return out
     if m <= 8:
-        return [("matmul_skinny", f"team={t};reads={r};split={s}")
-                for t in (4, 8) for r in (4, 8) for s in (4, 8, 16, 32)]
+        return [("matmul_skinny", f"team={t};group={g};split={s}")
+                for t in (4, 8) for g in (4, 8) for s in (4, 8, 16, 32)]
     if m <= 16:
         return [("matmul_mma", f"tile=(16, {n}, 16, 16);split={s};stages={g}")
                 for n in (32, 64) for s in (1, 2, 4, 8) for g in (4, 5)]
