@@ -46,6 +46,14 @@ def last_lines(text, n):
     return lines[-n:] or ["no word"]
 
 
+def end_all(p):
+    """Ends a process and the compilers that it started."""
+    try:
+        os.killpg(p.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
 class Runner:
     def __init__(self, o):
         self.o, self.start = o, time.time()
@@ -74,8 +82,9 @@ class Runner:
             try:
                 text, status = p.communicate(timeout=max(seconds, 1))[0], p.returncode
             except subprocess.TimeoutExpired:
-                os.killpg(p.pid, signal.SIGKILL)  # and the compilers that it started
+                end_all(p)
                 text, status = p.communicate()[0], None
+            end_all(p)
             return status, results.Told().read(path), text or ""
 
     # before
@@ -131,7 +140,7 @@ class Runner:
                 print(f"# {name}: the process ended with status {status}", flush=True)
                 self.broken = True
                 break
-            row = told.rows[-1] if status == results.LOST and told.rows else self.died(told.names, told.rows, status)
+            row = told.rows[-1] if told.rows and told.rows[-1].lost else self.died(told.names, told.rows, status)
             if row is None:  # after its rows
                 break
             done = max(len(told.rows), told.names.index((row.group, row.name)) + 1)

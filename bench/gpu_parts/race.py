@@ -7,6 +7,7 @@ the peer that it is compared with."""
 import concurrent.futures
 import dataclasses
 import math
+import os
 import statistics
 import sys
 import time
@@ -240,8 +241,9 @@ class Race:
             self.tell("rows", row)
             if row.why or not self.o.compile_only:
                 print(row.line(), flush=True)
-            if row.lost:
-                sys.exit(results.LOST)
+            if row.lost:  # what PyTorch would free may no longer be freed
+                sys.stdout.flush()
+                os._exit(results.LOST)
 
     def shares(self, group, ratios):
         """Rows that are shares of something measured rather than races."""
