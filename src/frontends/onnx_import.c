@@ -221,7 +221,7 @@ typedef VEC(int) IntList;
 // Nodes may come in any order: one that lacks inputs waits until the last of them is there.
 typedef struct Waiting {
     const OnnxNode *node;
-    Map made;     // Sym of what the graph's nodes give
+    Map made;     // Sym of what the graph's nodes give -> const OnnxNode *
     int *missing; // by node
     Map waiters;  // Sym of a missing value -> IntList *
     VEC(int) ready;
@@ -273,12 +273,50 @@ static void wake_readers(Import *im, Waiting *w, const OnnxNode *n)
     }
 }
 
+// Nodes in a circle, from one of them on.
+static bool in_a_circle(Import *im, const Waiting *w, const Sym *wants, int first)
+{
+    enum { MOST = 8 };
+    Buf text;
+    buf_init(&text, im->arena);
+    int at = first, count = 0;
+    do {
+        if (count < MOST)
+            buf_printf(&text, "%s'%s' (%s)", count ? ", " : "", node_name(im, &w->node[at], at),
+                       w->node[at].op_type);
+        at = (int)((const OnnxNode *)map_get(&w->made, wants[at]) - w->node);
+        count++;
+    } while (at != first);
+    if (count > MOST) buf_printf(&text, " and %d more", count - MOST);
+    diag_error(im->diag, 0,
+               "%d node%s in a circle, each of which reads what the next one gives: %s", count,
+               count > 1 ? "s" : "", buf_text(&text));
+    return false;
+}
+
+// Node `at` waits for good: for what nothing gives, or for itself.
+static bool still_waiting(Import *im, const Waiting *w, int at, int n)
+{
+    Sym *wants = NEW_ARRAY(im->arena, Sym, n);
+    bool *seen = NEW_ARRAY(im->arena, bool, n);
+    for (int i = 0; i < w->waiters.n; i++) {
+        const IntList *list = w->waiters.entry[i].value;
+        for (int k = 0; k < list->n; k++) wants[list->at[k]] = w->waiters.entry[i].key;
+    }
+    for (; !seen[at]; at = (int)((const OnnxNode *)map_get(&w->made, wants[at]) - w->node)) {
+        seen[at] = true;
+        if (!map_get(&w->made, wants[at])) return one_node(im, &w->node[at], at); // says so
+    }
+    return in_a_circle(im, w, wants, at);
+}
+
 bool import_nodes(Import *im, const OnnxNode *node, int n)
 {
     Waiting w = {.node = node, .missing = NEW_ARRAY(im->arena, int, n)};
     for (int i = 0; i < n; i++)
         for (int k = 0; k < node[i].output.n; k++)
-            map_put(im->arena, &w.made, intern(im->library->names, node[i].output.at[k]), &w);
+            map_put(im->arena, &w.made, intern(im->library->names, node[i].output.at[k]),
+                    (void *)&node[i]);
     for (int i = 0; i < n; i++) {
         wait_for_inputs(im, &w, i);
         while (w.ready.n) {
@@ -288,7 +326,7 @@ bool import_nodes(Import *im, const OnnxNode *node, int n)
         }
     }
     for (int i = 0; i < n; i++)
-        if (w.missing[i]) return one_node(im, &node[i], i); // says what is missing
+        if (w.missing[i]) return still_waiting(im, &w, i, n);
     return true;
 }
 

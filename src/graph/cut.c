@@ -361,15 +361,16 @@ static const int64_t *numbers(Specialiser *s, const GraphNode *n, const char *na
     return out;
 }
 
-// A loop without a number of iterations whose condition cannot change.
-static bool never_ends(const Specialiser *s, const GraphNode *n)
+// Whether nothing but its number of iterations ends a loop: its condition cannot become false.
+static bool is_counted(const Specialiser *s, const GraphNode *n)
 {
     const GraphBody *b = n->body;
     const GraphValue *cond = b->outputs.at[0];
-    if (n->control != CONTROL_LOOP || n->input[0]) return false;
-    for (int i = 0; i < b->nodes.n && cond->producer && !strcmp(cond->producer->origin, "Identity");
-         i++)
-        cond = cond->producer->input[0];
+    if (n->control != CONTROL_LOOP) return false;
+    for (int i = 0; i < b->nodes.n; i++) {
+        const GraphNode *p = cond->producer;
+        if (p && !strcmp(p->origin, "Identity") && p->ninput && p->input[0]) cond = p->input[0];
+    }
     if (cond == b->inputs.at[1]) return true;
     cond = s->from->values.at[cond->id]; // the caller may give it
     return cond->data && dtype_load_i64(cond->type, cond->data);
@@ -388,7 +389,8 @@ static bool loop_step(Cutter *c, const GraphNode *n)
         diag_error(s->diag, 0, "%s has a body of other inputs and outputs", n->origin);
         return node_fails(n, s->diag);
     }
-    if (never_ends(s, n)) {
+    bool counted = is_counted(s, n);
+    if (counted && !n->input[0]) {
         diag_error(s->diag, 0, "%s would never end: its condition stays what it is", n->origin);
         return node_fails(n, s->diag);
     }
@@ -414,6 +416,7 @@ static bool loop_step(Cutter *c, const GraphNode *n)
     for (int i = 0; i < n->noutput; i++)
         if (n->output[i]) c->slot[n->output[i]->id] = out[i] = c->cut->nslot++;
     st->ncarried = ncarried;
+    st->counted = counted;
     st->nscan = nscan;
     int nstack = b->outputs.n - ncarried;
     st->in_axis = numbers(s, n, "scan_input_axes", nscan);

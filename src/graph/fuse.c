@@ -10,6 +10,7 @@
 
 enum {
     MAX_EVALUATIONS = 64, // of ops for one element of an output, and as many where one is loaded
+    COSTLY = 4,           // evaluations that one of an op as exp counts for
     MAX_NODES = 256       // of one epilogue
 };
 
@@ -183,7 +184,7 @@ static const char *refuse_epilogue(Fuser *f, Group *p, GraphNode *r)
     bool view = is_thin_view(r) && p->anchor->op->class != OPCLASS_POINTWISE;
     if (r->op->class != OPCLASS_POINTWISE && !view) return wants(r);
     if (!same_size(f, y, hole)) return "changes the number of elements";
-    int evaluations = 1;
+    int evaluations = r->op->costly ? COSTLY : 1;
     for (int i = 0; i < r->ninput; i++) {
         GraphValue *v = r->input[i];
         if (!v || !in_group(f, p, v)) continue;

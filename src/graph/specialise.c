@@ -185,17 +185,17 @@ static bool try_choice(Specialiser *s, const OpBinding *b, const GraphNode *n,
         return false;
     }
     fix_dtypes(s, b->decl, &c->attrs);
-    Instance *in = c->in = instance_new(s->scratch, s->to->library, s->target, s->diag);
+    Instance *in = c->in = instance_new(s->trial, s->to->library, s->target, s->diag);
     in->guess = s->dynamic;
-    Tensor **tensor = NEW_ARRAY(s->scratch, Tensor *, c->ninput);
+    Tensor **tensor = NEW_ARRAY(s->trial, Tensor *, c->ninput);
     for (int i = 0; i < c->ninput; i++) {
         if (!c->input[i]) continue;
         tensor[i] = value_leaf(in, c->input[i], c->input[i]->name);
-        if (s->dynamic) tensor[i]->elements = value_elements(s->scratch, c->input[i]);
+        if (s->dynamic) tensor[i]->elements = value_elements(s->trial, c->input[i]);
     }
     GraphNode probe = {.op = op_info(s->to->ops, b->decl), .ninput = c->ninput};
-    Value args[64], *at = c->ninput < 64 ? args : NEW_ARRAY(s->scratch, Value, c->ninput + 1);
-    int narg = node_args(s->scratch, &probe, tensor, at);
+    Value args[64], *at = c->ninput < 64 ? args : NEW_ARRAY(s->trial, Value, c->ninput + 1);
+    int narg = node_args(s->trial, &probe, tensor, at);
     c->inst = op_apply(in, 0, b->decl, narg, at, &c->attrs);
     return c->inst && has_outputs(s, n, b->decl);
 }
@@ -205,7 +205,7 @@ static bool choose(Specialiser *s, const GraphNode *n, GraphValue *const *input,
 {
     Diag *d = s->diag, quiet;
     for (int i = 0; i < n->choices.n; i++) {
-        diag_init(&quiet, s->scratch, s->to->library->sources);
+        diag_init(&quiet, s->trial, s->to->library->sources);
         s->diag = &quiet;
         bool ok = try_choice(s, n->choices.at[i], n, input, c);
         s->diag = d;
@@ -393,8 +393,8 @@ static bool take_node(Specialiser *s, const GraphNode *n, const Chosen *c, int n
     return take_requirements(s, n, c->in);
 }
 
-bool specialise_node(Specialiser *s, const GraphNode *n, GraphValue *const *input,
-                     GraphValue **output)
+static bool choose_and_take(Specialiser *s, const GraphNode *n, GraphValue *const *input,
+                            GraphValue **output)
 {
     Chosen c;
     if (!choose(s, n, input, &c)) return false;
@@ -405,6 +405,15 @@ bool specialise_node(Specialiser *s, const GraphNode *n, GraphValue *const *inpu
     if (!take_node(s, n, &c, noutput, all)) return false;
     for (int i = 0; i < n->noutput; i++) output[i] = all[i];
     return true;
+}
+
+bool specialise_node(Specialiser *s, const GraphNode *n, GraphValue *const *input,
+                     GraphValue **output)
+{
+    ArenaMark mark = arena_mark(s->trial);
+    bool ok = choose_and_take(s, n, input, output);
+    arena_reset(s->trial, mark);
+    return ok;
 }
 
 static bool visit_control(Specialiser *s, const GraphNode *n)
@@ -530,7 +539,7 @@ void specialise_sources(const Specialiser *s, bool *inputs)
 Graph *graph_specialise(const Graph *g, Arena *a, const Specialisation *how, const Target *t,
                         Diag *d)
 {
-    Arena scratch = {.nomem = a->nomem};
+    Arena scratch = {.nomem = a->nomem}, trial = scratch;
     Graph *to;
     Specialiser s;
     bool *deferred = NEW_ARRAY(&scratch, bool, g->values.n), ok;
@@ -542,6 +551,7 @@ Graph *graph_specialise(const Graph *g, Arena *a, const Specialisation *how, con
                           .target = t,
                           .diag = d,
                           .scratch = &scratch,
+                          .trial = &trial,
                           .dynamic = how->dynamic,
                           .cut = how->cut,
                           .deferred = deferred};
@@ -552,6 +562,7 @@ Graph *graph_specialise(const Graph *g, Arena *a, const Specialisation *how, con
     } while (ok && s.again);
     to->specialised = ok;
     if (!ok && how->wanted) specialise_sources(&s, how->wanted);
+    arena_free(&trial);
     arena_free(&scratch);
     return ok ? to : NULL;
 }

@@ -22,6 +22,7 @@ typedef struct Specialiser {
     Diag *diag;
     GraphValue **map; // by id of `from`
     Arena *scratch;
+    Arena *trial; // of one node: ops that are tried, and what is wrong with them
     int64_t fold_limit;
     bool dynamic;
     GraphValues unknown; // what the node that fails would have to know

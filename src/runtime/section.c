@@ -80,21 +80,20 @@ void section_free(Section *s)
 // ---- running
 
 static heald_status run_slots(const Section *s, const SectionVariant *v, heald_tensor **slot,
-                              int depth, Error *e)
+                              SectionRun *run, Error *e)
 {
     heald_status status = plan_run_tensors(v->runner, slot, slot + s->ninput, e);
     for (int i = 0; i < v->nstep && !status; i++) {
-        status = section_step(s, &v->step[i], slot, depth, e);
-        if (status) error_prefix(e, status, "'%s'", v->step[i].name);
+        status = section_step(s, &v->step[i], slot, run, e);
+        if (status && v->step[i].kind != SECTION_CALL)
+            error_prefix(e, status, "'%s'", v->step[i].name);
     }
     return status;
 }
 
-heald_status section_run(Section *s, heald_tensor *const *inputs, heald_tensor **outputs, int depth,
-                         Error *e)
+static heald_status run_inside(Section *s, heald_tensor *const *inputs, heald_tensor **outputs,
+                               SectionRun *run, Error *e)
 {
-    if (depth > SECTION_MAX_DEPTH)
-        return error_set(e, HEALD_UNSUPPORTED, "sections are nested too deeply");
     SectionVariant *v;
     heald_status status = section_variant(s, inputs, &v, e);
     if (status) return status;
@@ -103,11 +102,25 @@ heald_status section_run(Section *s, heald_tensor *const *inputs, heald_tensor *
     heald_tensor **slot = memory_alloc_zeroed(bytes);
     if (!slot) return error_no_memory(e, (int64_t)bytes, "the tensors of a run");
     for (int i = 0; i < s->ninput; i++) slot[i] = heald_tensor_retain(inputs[i]);
-    status = run_slots(s, v, slot, depth, e);
+    status = run_slots(s, v, slot, run, e);
     for (int i = 0; i < s->noutput && !status; i++)
         outputs[i] = heald_tensor_retain(slot[v->output[i]]);
     for (int i = 0; i < v->nslot; i++) heald_tensor_release(slot[i]);
     memory_free(slot);
+    return status;
+}
+
+heald_status section_run(Section *s, heald_tensor *const *inputs, heald_tensor **outputs,
+                         SectionRun *run, Error *e)
+{
+    if (run->depth > SECTION_MAX_DEPTH)
+        return error_set(e, HEALD_UNSUPPORTED,
+                         "more than %d parts of the model, each of which only the run before it "
+                         "decides",
+                         SECTION_MAX_DEPTH);
+    run->depth++;
+    heald_status status = run_inside(s, inputs, outputs, run, e);
+    run->depth--;
     return status;
 }
 
@@ -128,10 +141,11 @@ static heald_status run_staged(Section *s, heald_tensor *const *inputs, heald_te
                                heald_tensor **staged, Error *e)
 {
     heald_tensor **in = staged, **out = staged + s->ninput;
+    SectionRun run = {0};
     heald_status status = HEALD_OK;
     for (int i = 0; i < s->ninput && !status; i++)
         status = tensor_to_device(s->device, inputs[i], &in[i], e);
-    if (!status) status = section_run(s, in, out, 0, e);
+    if (!status) status = section_run(s, in, out, &run, e);
     for (int i = 0; i < s->noutput && !status; i++) status = give(out[i], &outputs[i], e);
     return status;
 }

@@ -24,12 +24,19 @@ typedef struct SectionStep {
     const int *input, *output; // slots; -1: none, or not wanted
     Section *section;          // what runs: LOOP, SCAN: the body
     int ncarried;              // LOOP, SCAN: from one iteration to the next
+    bool counted;              // LOOP: nothing but its number of iterations ends it
     int nscan;                 // SCAN: inputs that are read slice by slice
     // SCAN: (nscan) and (outputs - ncarried); NULL: axis 0, forwards
     const int64_t *in_axis, *in_backwards, *out_axis, *out_backwards;
 } SectionStep;
 
-enum { SECTION_MAX_VARIANTS = 16, SECTION_MAX_DEPTH = 200 };
+enum { SECTION_MAX_VARIANTS = 16, SECTION_MAX_DEPTH = 200, SECTION_MAX_TRIPS = 10000000 };
+
+// What a run of a model has come to: sections within sections, iterations of all its loops.
+typedef struct SectionRun {
+    int depth;
+    int64_t trips;
+} SectionRun;
 
 // A section for some inputs; it belongs to its maker.
 typedef struct SectionVariant {
@@ -62,8 +69,8 @@ heald_status section_variant(Section *s, heald_tensor *const *inputs, SectionVar
                              Error *e);
 // All inputs and all outputs are tensors of the section's device; outputs are made here, and the
 // caller releases them, on success only.
-heald_status section_run(Section *s, heald_tensor *const *inputs, heald_tensor **outputs, int depth,
-                         Error *e);
+heald_status section_run(Section *s, heald_tensor *const *inputs, heald_tensor **outputs,
+                         SectionRun *run, Error *e);
 // With tensors of the host or the device. outputs[i]: NULL, or the caller's tensor of the right
 // type and shape.
 heald_status section_run_host(Section *s, heald_tensor *const *inputs, heald_tensor **outputs,
@@ -72,7 +79,7 @@ void section_free(Section *s); // its variants
 
 const char *section_step_name(SectionStepKind kind);
 // section_step.c: one step; slot: all tensors so far.
-heald_status section_step(const Section *s, const SectionStep *st, heald_tensor **slot, int depth,
-                          Error *e);
+heald_status section_step(const Section *s, const SectionStep *st, heald_tensor **slot,
+                          SectionRun *run, Error *e);
 
 #endif

@@ -80,9 +80,9 @@ static heald_status trim_axis(Device *d, heald_tensor *t, int axis, int64_t exte
 }
 
 static heald_status run_TRIM(const Section *s, const SectionStep *st, heald_tensor **slot,
-                             int depth, Error *e)
+                             SectionRun *run, Error *e)
 {
-    UNUSED(depth);
+    UNUSED(run);
     heald_tensor *t = heald_tensor_retain(slot[st->input[0]]), *next;
     heald_status status = HEALD_OK;
     for (int k = 0; k + 1 < st->ninput && !status; k++) {
@@ -106,14 +106,14 @@ static heald_status run_TRIM(const Section *s, const SectionStep *st, heald_tens
 // ---- call
 
 static heald_status run_CALL(const Section *s, const SectionStep *st, heald_tensor **slot,
-                             int depth, Error *e)
+                             SectionRun *run, Error *e)
 {
     UNUSED(s);
     size_t bytes = (size_t)(st->ninput + st->noutput) * sizeof *slot;
     heald_tensor **in = memory_alloc_zeroed(bytes), **out = in + st->ninput;
     if (!in) return error_no_memory(e, (int64_t)bytes, "the tensors of a call");
     for (int i = 0; i < st->ninput; i++) in[i] = slot[st->input[i]];
-    heald_status status = section_run(st->section, in, out, depth + 1, e);
+    heald_status status = section_run(st->section, in, out, run, e);
     for (int i = 0; i < st->noutput && !status; i++) {
         if (st->output[i] >= 0) slot[st->output[i]] = out[i];
         else heald_tensor_release(out[i]);
@@ -134,7 +134,7 @@ typedef struct Loop {
     const Section *section;
     const SectionStep *step;
     heald_tensor **slot;
-    int depth;
+    SectionRun *run;
     int nin, nout, nstack;    // of the body; results that are stacked
     heald_tensor **in, **out; // of the body; both are owned
     Stack *stack;             // (nstack)
@@ -168,7 +168,11 @@ static heald_status iterate(Loop *l)
     Section *body = l->step->section;
     if (s->cancel && s->cancel(s->user))
         return error_set(l->error, HEALD_CANCELLED, "cancelled in a loop");
-    return section_run(body, l->in, l->out, l->depth + 1, l->error);
+    if (++l->run->trips > SECTION_MAX_TRIPS)
+        return error_set(l->error, HEALD_UNSUPPORTED,
+                         "the loops of one run have turned %d times, which is as often as they may",
+                         SECTION_MAX_TRIPS);
+    return section_run(body, l->in, l->out, l->run, l->error);
 }
 
 // Results of the body from `first` on go to the stacks, those before it to the inputs from `to` on.
@@ -267,6 +271,10 @@ static heald_status turn_loop(Loop *l)
     heald_status s = HEALD_OK;
     if (st->input[0] >= 0) s = read_number(l->slot[st->input[0]], &most, l->error);
     if (!s && st->input[1] >= 0) s = read_number(l->slot[st->input[1]], &go_on, l->error);
+    if (!s && st->counted && go_on && most > SECTION_MAX_TRIPS)
+        s = error_set(l->error, HEALD_UNSUPPORTED,
+                      "%lld iterations, more than the %d that the loops of one run may turn",
+                      (long long)most, SECTION_MAX_TRIPS);
     for (int k = 2; k < st->ninput; k++) l->in[k] = heald_tensor_retain(l->slot[st->input[k]]);
     if (!s) s = make_number(d, DT_I64, 0, &l->in[0], l->error);
     if (!s) s = make_number(d, DT_BOOL, 1, &l->in[1], l->error);
@@ -345,10 +353,10 @@ static heald_status turn_scan(Loop *l)
 }
 
 static heald_status run_body(const Section *s, const SectionStep *st, heald_tensor **slot,
-                             int depth, heald_status (*turn)(Loop *), int first, Error *e)
+                             SectionRun *run, heald_status (*turn)(Loop *), int first, Error *e)
 {
     Section *body = st->section;
-    Loop l = {s, st, slot, depth, body->ninput, body->noutput, .error = e};
+    Loop l = {s, st, slot, run, body->ninput, body->noutput, .error = e};
     l.nstack = l.nout - first - st->ncarried;
     size_t tensors = (size_t)(l.nin + l.nout) * sizeof *l.in;
     size_t bytes = tensors + (size_t)l.nstack * sizeof *l.stack;
@@ -367,19 +375,20 @@ static heald_status run_body(const Section *s, const SectionStep *st, heald_tens
 }
 
 static heald_status run_LOOP(const Section *s, const SectionStep *st, heald_tensor **slot,
-                             int depth, Error *e)
+                             SectionRun *run, Error *e)
 {
-    return run_body(s, st, slot, depth, turn_loop, 1, e);
+    return run_body(s, st, slot, run, turn_loop, 1, e);
 }
 
 static heald_status run_SCAN(const Section *s, const SectionStep *st, heald_tensor **slot,
-                             int depth, Error *e)
+                             SectionRun *run, Error *e)
 {
-    return run_body(s, st, slot, depth, turn_scan, 0, e);
+    return run_body(s, st, slot, run, turn_scan, 0, e);
 }
 
 static heald_status (*const run_step[SECTION_STEP_COUNT])(const Section *, const SectionStep *,
-                                                          heald_tensor **, int, Error *) = {
+                                                          heald_tensor **, SectionRun *,
+                                                          Error *) = {
 #define STEP(ID, name) run_##ID,
 #include "runtime/section_steps.def"
 #undef STEP
@@ -395,8 +404,8 @@ const char *section_step_name(SectionStepKind kind)
     return names[kind];
 }
 
-heald_status section_step(const Section *s, const SectionStep *st, heald_tensor **slot, int depth,
-                          Error *e)
+heald_status section_step(const Section *s, const SectionStep *st, heald_tensor **slot,
+                          SectionRun *run, Error *e)
 {
-    return run_step[st->kind](s, st, slot, depth, e);
+    return run_step[st->kind](s, st, slot, run, e);
 }
