@@ -17,7 +17,7 @@ import results
 HERE = pathlib.Path(__file__).resolve().parent  # bench/gpu_parts
 ROOT = HERE.parent.parent
 TABLES_S, LEAST_S = 5, 12  # kept for the tables; what a process needs
-PROCESS_S, WARM_S, LOOK_S = 120, 150, 60  # the most that one takes
+PROCESS_S, WARM_S, LOOK_S = 150, 150, 60  # the most that one takes
 WARM_AT_ONCE, MOST_LOSSES = max(2, (os.cpu_count() or 1) * 5 // 8), 4
 
 
