@@ -188,6 +188,9 @@ typedef struct Group {
     const Node
         *kernel; // a template of the anchor's op; NULL: the op's meaning through `copy`, or serial
     GraphValues inputs, outputs;
+    // By input: the value in whose memory the group finds it, made by a step that lays it out anew;
+    // NULL, or beyond the end: where it lies
+    GraphValues memory;
     Boundaries before, after;  // views are looked through
     bool once;                 // depends on constants alone: computed when the model is loaded
     bool granted;              // its template may have what it reads laid out anew

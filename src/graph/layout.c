@@ -33,6 +33,13 @@ typedef struct Member {
 
 typedef VEC(int) Indices;
 
+// A value laid out anew, for all that want it so.
+typedef struct LayoutStep {
+    GraphValue *value;
+    int layout;
+    GraphValue *made;
+} LayoutStep;
+
 typedef struct Layouts {
     Graph *g;
     Arena *arena;
@@ -45,6 +52,7 @@ typedef struct Layouts {
     GraphValue **packed; // by value id: how it would be stored; NULL: it cannot be
     int *packed_layout;
     bool *plain; // by value id: it must lie as it is
+    VEC(LayoutStep) steps;
 } Layouts;
 
 // ---- what groups would like
@@ -167,6 +175,16 @@ static void find_plain(Layouts *l, const Groups *groups)
         for (int k = 0; k < v->readers.n; k++)
             l->plain[i] = l->plain[i] || !inside[v->readers.at[k]->id];
     }
+}
+
+// Whether what it wishes can be: to read something in a layout, or to store it so.
+static bool has_wish(const Layouts *l, const Member *m)
+{
+    for (int i = 0; i < m->reads.n; i++)
+        if (m->reads.at[i].wished) return true;
+    for (int i = 0; i < m->writes.n; i++)
+        if (l->packed[m->writes.at[i].value->id]) return true;
+    return false;
 }
 
 static void find_packed(Layouts *l, const Member *m)
@@ -316,20 +334,40 @@ static const char *named(const Layouts *l, int layout)
     return packed_name(l->g->arena, &n);
 }
 
-static void explain_read(Layouts *l, Member *m, const Port *p)
+GraphValue *group_memory(const Group *p, int i)
+{
+    GraphValue *v = p->inputs.at[i], *m = i < p->memory.n ? p->memory.at[i] : NULL;
+    return m ? m : v->stored ? v->stored : v;
+}
+
+// The value that a step makes of v for those who want another layout than it lies in. NULL: it can
+// be no more than a further operand of the template.
+static GraphValue *step(Layouts *l, GraphValue *v, int layout)
+{
+    for (int i = 0; i < l->steps.n; i++)
+        if (l->steps.at[i].value == v && l->steps.at[i].layout == layout)
+            return l->steps.at[i].made;
+    GraphValue *made = layout == AS_IT_LIES ? unpacked_value(l->g, v, v->stored)
+                                            : packed_value(l->g, v, &l->layouts.at[layout]);
+    if (layout != AS_IT_LIES && made && !packed_suffices(l->g, v, made)) made = NULL;
+    VEC_PUSH(l->arena, &l->steps, ((LayoutStep){v, layout, made}));
+    return made;
+}
+
+static void settle_read(Layouts *l, Member *m, const Port *p)
 {
     Arena *a = l->g->arena;
-    const GraphValue *v = p->value;
+    GraphValue *v = p->value, *made = NULL;
     int at = home(l, v), wants = layout_at(m, p);
+    bool anew = m->kind != COPYING && wants != EITHER_WAY && wants != at;
     long long bytes = (long long)graph_value_bytes(v);
-    if (p->wished && wants >= 0 && wants != at)
+    if (anew) made = step(l, v, wants);
+    VEC_PUSH(a, &m->group->memory, made);
+    if (anew && (made || p->wished))
         say(l, m,
-            arena_printf(a, "%s is laid out as %s for it, %lld bytes", v->name, named(l, wants),
-                         bytes));
-    else if (at >= 0)
-        say(l, m,
-            arena_printf(a, "%s lies in %s%s", v->name, named(l, at),
-                         wants == at || wants == EITHER_WAY ? "" : " and is read from there"));
+            arena_printf(a, "%s is laid out as %s for it, %lld bytes", v->name,
+                         wants < 0 ? "it is" : named(l, wants), bytes));
+    else if (at >= 0) say(l, m, arena_printf(a, "%s lies in %s", v->name, named(l, at)));
     else if (p->wished && !m->on)
         say(l, m,
             arena_printf(a, "%s as it lies: %s would save %lld bytes and cost %lld%s", v->name,
@@ -354,17 +392,17 @@ static void explain_write(Layouts *l, Member *m, const Port *p)
 
 static void settle(Layouts *l)
 {
-    for (int i = 0; i < l->n; i++) {
-        Member *m = &l->member[i];
-        m->group->granted = m->on && m->kind == WISHING;
-        for (int k = 0; k < m->reads.n; k++) explain_read(l, m, &m->reads.at[k]);
-        for (int k = 0; k < m->writes.n; k++) explain_write(l, m, &m->writes.at[k]);
-    }
     for (int i = 0; i < l->n; i++)
         for (int k = 0; k < l->member[i].writes.n; k++) {
             GraphValue *v = l->member[i].writes.at[k].value;
             if (home(l, v) >= 0) v->stored = l->packed[v->id];
         }
+    for (int i = 0; i < l->n; i++) {
+        Member *m = &l->member[i];
+        m->group->granted = m->on && m->kind == WISHING;
+        for (int k = 0; k < m->reads.n; k++) settle_read(l, m, &m->reads.at[k]);
+        for (int k = 0; k < m->writes.n; k++) explain_write(l, m, &m->writes.at[k]);
+    }
 }
 
 static void open_values(Layouts *l)
@@ -395,6 +433,7 @@ void graph_layouts(Graph *g, Arena *a, const Groups *groups, const Target *t, bo
         if (m->kind == PLAIN && is_copying(&l, m->group)) make_copying(&l, m);
         if (m->kind == PLAIN) make_plain(&l, m);
         else find_packed(&l, m);
+        if (m->kind == WISHING && !has_wish(&l, m)) m->on = false;
         any = any || m->on;
         for (int k = 0; k < m->reads.n; k++)
             VEC_PUSH(&scratch, &l.readers[m->reads.at[k].value->id], i);

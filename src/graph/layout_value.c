@@ -20,19 +20,20 @@ static OpInst *apply_to(Instance *in, const GraphValue *v, const Node *op, const
     return op_apply(in, 0, op, 1, &arg, attrs);
 }
 
-static GraphNode *pack_node(Graph *g, GraphValue *v, const Preference *p)
+// A node, beside those of the graph, that computes `out` from v.
+static void make_step(Graph *g, GraphValue *v, const Node *op, const Map *attrs, GraphValue *out)
 {
     Arena *a = g->arena;
-    GraphNode *n = NEW(a, GraphNode);
-    *n = (GraphNode){.id = -1, .origin = p->op->u.sym, .ninput = 1, .noutput = 1};
-    n->op = op_info(g->ops, p->op);
+    GraphNode *n = out->producer = NEW(a, GraphNode);
+    *n = (GraphNode){.id = -1, .name = out->name, .origin = op->u.sym, .ninput = 1, .noutput = 1};
+    n->op = op_info(g->ops, op);
     n->input = arena_copy(a, &v, sizeof v);
-    for (int i = 0; i < p->attrs.n; i++) {
-        Value *copy = arena_copy(a, p->attrs.entry[i].value, sizeof(Value));
+    n->output = arena_copy(a, &out, sizeof out);
+    for (int i = 0; i < attrs->n; i++) {
+        Value *copy = arena_copy(a, attrs->entry[i].value, sizeof(Value));
         if (copy->kind == V_TUPLE) *copy = value_tuple(a, copy->u.tuple.n, copy->u.tuple.at);
-        map_put(a, &n->attrs, p->attrs.entry[i].key, copy);
+        map_put(a, &n->attrs, attrs->entry[i].key, copy);
     }
-    return n;
 }
 
 static bool is_shape(const Tensor *t)
@@ -52,11 +53,18 @@ GraphValue *packed_value(Graph *g, GraphValue *v, const Preference *p)
         const Tensor *t = op->results[0];
         const char *name = arena_printf(g->arena, "%s, packed", v->name);
         out = graph_value(g, name, t->type, t->rank, t->dims);
-        out->producer = pack_node(g, v, p);
-        out->producer->name = out->name;
-        out->producer->output = arena_copy(g->arena, &out, sizeof out);
+        make_step(g, v, p->op, &p->attrs, out);
     }
     arena_free(&scratch);
+    return out;
+}
+
+GraphValue *unpacked_value(Graph *g, const GraphValue *v, GraphValue *packed)
+{
+    const GraphNode *pack = packed->producer;
+    GraphValue *out =
+        graph_value(g, arena_printf(g->arena, "%s, unpacked", v->name), v->type, v->rank, v->dims);
+    make_step(g, packed, packed_undo(g, pack), &pack->attrs, out);
     return out;
 }
 

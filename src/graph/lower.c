@@ -183,10 +183,16 @@ static void note_extents(Lower *l, const GraphValue *v, const Tensor *t)
     for (int k = 0; k < t->rank; k++) kernel_dims_note(&l->sizes, dims[k], t->dims[k]);
 }
 
-// What lies in a layout is read by way of what undoes it, and directly where l->in_order.
-static bool make_stored_leaf(Lower *l, const GraphValue *v, const char *name)
+// The value in a layout in whose memory the group finds its input i; NULL: it is there as it is.
+static const GraphValue *packed_input(const Group *p, int i)
 {
-    const GraphValue *m = v->stored;
+    const GraphValue *v = p->inputs.at[i], *m = group_memory(p, i);
+    return m == v || m->producer->input[0] != v ? NULL : m;
+}
+
+// What lies in a layout is read by way of what undoes it, and directly where l->in_order.
+static bool make_packed_leaf(Lower *l, const GraphValue *v, const GraphValue *m, const char *name)
+{
     const GraphNode *pack = m->producer;
     Tensor *t =
         instance_input(l->in, name, m->type, m->rank, kernel_sizes(&l->sizes, m->rank, m->dims));
@@ -194,7 +200,7 @@ static bool make_stored_leaf(Lower *l, const GraphValue *v, const char *name)
     OpInst *op = op_apply(l->in, 0, packed_undo(l->g, pack), 1, &arg, &pack->attrs);
     if (!op) return false;
     t->align_bytes = t->buf->align_bytes = known_align(l, m);
-    l->leaf[v->id] = t;
+    l->leaf[v->id] = (PackedLeaf){m, t};
     l->tensor[v->id] = op->results[0];
     note_extents(l, v, op->results[0]);
     return true;
@@ -205,8 +211,9 @@ static bool make_leaves(Lower *l)
     for (int i = 0; i < l->group->inputs.n; i++) {
         const GraphValue *v = l->group->inputs.at[i];
         const Value *dims;
-        if (v->stored && !l->in_order) {
-            if (!make_stored_leaf(l, v, lower_name(l, "x", i))) return false;
+        const GraphValue *m = l->in_order ? NULL : packed_input(l->group, i);
+        if (m) {
+            if (!make_packed_leaf(l, v, m, lower_name(l, "x", i))) return false;
             continue;
         }
         int rank = rank_of(l, v, &dims);
@@ -293,7 +300,7 @@ bool lower_begin(Lower *l)
     l->in->guess = true;
     kernel_dims_init(&l->sizes, l->g, l->in);
     l->tensor = NEW_ARRAY(l->arena, Tensor *, l->g->values.n);
-    l->leaf = NEW_ARRAY(l->arena, Tensor *, l->g->values.n);
+    l->leaf = NEW_ARRAY(l->arena, PackedLeaf, l->g->values.n);
     if (!make_leaves(l)) return false;
     for (int i = 0; i < l->group->prologue.n; i++)
         if (!apply(l, l->group->prologue.at[i])) return false;

@@ -5,6 +5,12 @@
 
 #include "graph/private.h"
 
+// Memory that the kernel reads, in a layout.
+typedef struct PackedLeaf {
+    const GraphValue *packed; // NULL: none
+    Tensor *tensor;
+} PackedLeaf;
+
 // One attempt to make a kernel of a group.
 typedef struct Lower {
     Graph *g;
@@ -15,7 +21,7 @@ typedef struct Lower {
     Instance *in;
     KernelDims sizes;
     Tensor **tensor;    // by value id
-    Tensor **leaf;      // by value id: of what lies in a layout, that memory
+    PackedLeaf *leaf;   // by value id
     Value **dims;       // by value id, collapsed; NULL: as they are
     int rank;           // of collapsed values
     GraphValues output; // of this kernel

@@ -5,6 +5,13 @@
 
 #include "ir/size.h"
 
+void packing_add(Arena *a, Packings *p, GraphNode *n)
+{
+    for (int i = 0; i < p->list.n; i++)
+        if (p->list.at[i].node == n) return;
+    VEC_PUSH(a, &p->list, ((Packing){.node = n}));
+}
+
 static GraphValue *shared_packing(Lower *l, GraphValue *v, const Preference *p)
 {
     for (int i = 0; i < l->packings->list.n; i++) {
@@ -12,7 +19,7 @@ static GraphValue *shared_packing(Lower *l, GraphValue *v, const Preference *p)
         if (n->input[0] == v && packed_is(n->output[0], p)) return n->output[0];
     }
     GraphValue *out = packed_value(l->g, v, p);
-    if (out) VEC_PUSH(l->g->arena, &l->packings->list, ((Packing){.node = out->producer}));
+    if (out) packing_add(l->g->arena, l->packings, out->producer);
     return out;
 }
 
@@ -57,8 +64,8 @@ bool lower_grant(Lower *l, const Node *kernel, int narg, Value *args)
         // A tensor of its own, since another parameter may be the same value.
         Value *arg = &args[list[i].param];
         Tensor *t = arg->u.tensor = arena_copy(l->arena, arg->u.tensor, sizeof *t);
-        if (v->stored && packed_is(v->stored, &list[i])) {
-            t->packed = l->leaf[v->id];
+        if (l->leaf[v->id].packed && packed_is(l->leaf[v->id].packed, &list[i])) {
+            t->packed = l->leaf[v->id].tensor;
             continue;
         }
         if (!graph_value_fixed(v) && !l->group->granted) continue;

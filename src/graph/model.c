@@ -39,11 +39,6 @@ typedef struct Compiling {
     int done;
 } Compiling;
 
-static GraphValue *memory_of(GraphValue *v)
-{
-    return v->stored ? v->stored : v;
-}
-
 // ---- kernels
 
 // Equal kernels are built once.
@@ -77,7 +72,9 @@ static bool lower_group(Compiling *c, Lowering *l, Group *p, Diag *d)
 {
     LoweredKernels list = {0};
     if (!group_lower(c->g, c->arena, p, &c->o->target, &l->packings, &list, d)) return false;
-    // What it wants packed is launched before it.
+    // What it wants laid out anew is launched before it.
+    for (int i = 0; i < p->memory.n; i++)
+        if (p->memory.at[i]) packing_add(c->arena, &l->packings, p->memory.at[i]->producer);
     for (int i = 0; i < l->packings.list.n; i++) {
         Packing *k = &l->packings.list.at[i];
         if (k->lowered) continue;
@@ -324,7 +321,8 @@ static heald_status plan_steps(Compiling *c, Error *e)
         const GraphValues *in = &l->group->inputs;
         int *values = NEW_ARRAY(c->arena, int, in->n + l->outputs.n);
         for (int k = 0; k < in->n + l->outputs.n; k++) {
-            const GraphValue *v = memory_of(k < in->n ? in->at[k] : l->outputs.at[k - in->n]);
+            const GraphValue *v = k < in->n ? group_memory(l->group, k) : l->outputs.at[k - in->n];
+            if (k >= in->n && v->stored) v = v->stored;
             heald_status s = need(c, v, e);
             if (s) return s;
             values[k] = c->value[v->id];

@@ -81,6 +81,8 @@ bool packed_is(const GraphValue *packed, const Preference *p);
 bool packed_alike(const GraphValue *a, const GraphValue *b); // both packed
 // Whether v may be stored as `packed` alone: nothing is lost, and each element has its place.
 bool packed_suffices(Graph *g, const GraphValue *v, const GraphValue *packed);
+// The value that unpack makes of `packed`, which is v.
+GraphValue *unpacked_value(Graph *g, const GraphValue *v, GraphValue *packed);
 // "channels(16)"
 const char *packed_name(Arena *a, const GraphNode *pack);
 // layout.c: what lies in which layout. Sets GraphValue.stored, Group.granted and Group.layouts.
@@ -95,6 +97,8 @@ typedef struct Wish {
     int64_t worth;     // bytes, for the values at hand
 } Wish;
 typedef VEC(Wish) Wishes;
+// The value in whose memory the group finds its input i.
+GraphValue *group_memory(const Group *p, int i);
 void group_wishes(Graph *g, Group *p, const Target *t, Wishes *out);
 
 // kernel_dims.c: sizes of the graph as sizes of one kernel. The extents of what a kernel reads
@@ -136,6 +140,7 @@ typedef struct Packing {
 typedef struct Packings {
     VEC(Packing) list;
 } Packings;
+void packing_add(Arena *a, Packings *p, GraphNode *n); // unless it is there
 // What the group reads may grow: packed constants come last.
 bool group_lower(Graph *g, Arena *a, Group *p, const Target *t, Packings *packings,
                  LoweredKernels *out, Diag *d);

@@ -254,7 +254,8 @@ static bool tensor_field(Eval *e, Loc loc, Tensor *t, Sym f, Value *out)
     bool is_preferred;
     if (!preferred(e, loc, t, f, out, &is_preferred)) return false;
     if (is_preferred) return true;
-    if (strcmp(f, "packed") == 0) *out = value_bool(t->packed != NULL);
+    if (strcmp(f, "packed") == 0)
+        *out = value_bool(t->packed || (t->epilogue && t->epilogue->place));
     else if (strcmp(f, "of_rows") == 0) *out = value_bool(t->of_rows != NULL);
     else if (strcmp(f, "shape") == 0) *out = value_tuple(e->arena, t->rank, t->dims);
     else if (strcmp(f, "rank") == 0) *out = value_int(t->rank);
