@@ -130,6 +130,14 @@ static bool is_shared(Node *ref)
     return ref->u.buf->space == SPACE_SHARED;
 }
 
+// A copy with a cache policy. The assembler of CUDA 13.0 forgets the registers of policy and offset
+// where the place in shared memory is a thread's own plus an offset that all threads share. So it is
+// not to see such a sum: each lane adds 31 - (lanes above it + its number), which is 0, by xor.
+static const char before_copy_once[] =
+    "{ .reg .b64 p; .reg .b32 a, l; createpolicy.fractional.L2::evict_first.b64 p, 1.0; "
+    "mov.u32 a, %%lanemask_gt; popc.b32 a, a; mov.u32 l, %%laneid; add.u32 a, a, l; "
+    "xor.b32 a, a, 31; xor.b32 a, a, %0; ";
+
 static void cp_async(Emit *e, Node *n)
 {
     Node *to = REST(n)[is_shared(REST(n)[0]) ? 0 : 1],
@@ -143,11 +151,10 @@ static void cp_async(Emit *e, Node *n)
     // Whole 16 bytes may bypass L1.
     bool once = intrinsic_id(n->u.intr) == INTR_CP_ASYNC_ONCE;
     bool part = once || intrinsic_id(n->u.intr) == INTR_CP_ASYNC_PART;
-    buf_printf(e->out,
-               "asm volatile(\"%scp.async.%s.shared.global%s [%%0], [%%1], %lld%s%s;%s\" :: ",
-               once ? "{ .reg .b64 p; createpolicy.fractional.L2::evict_first.b64 p, 1.0; " : "",
-               bytes == 16 ? "cg" : "ca", once ? ".L2::cache_hint" : "", (long long)bytes,
-               part ? ", %2" : "", once ? ", p" : "", once ? " }" : "");
+    buf_printf(e->out, "asm volatile(\"%scp.async.%s.shared.global%s [%s], [%%1], %lld%s%s\" :: ",
+               once ? before_copy_once : "", bytes == 16 ? "cg" : "ca",
+               once ? ".L2::cache_hint" : "", once ? "a" : "%0", (long long)bytes,
+               part ? ", %2" : "", once ? ", p; }" : ";");
     cuda_shared_address(e, to);
     buf_puts(e->out, ", ");
     global_address(e, from);

@@ -119,7 +119,7 @@ static void check_copies(CudaCase *c, const char *object, const char *text)
 {
     char *cubin;
     size_t bytes;
-    if (!strstr(text, "L2::cache_hint [%0]")) return;
+    if (!strstr(text, "L2::cache_hint [a]")) return;
     assert_null(file_read(&c->arena, object, &cubin, &bytes));
     if (forgets_registers(cubin, bytes))
         fail_msg("%s %s for %s: a copy names no register\n%s", c->row->kernel, c->row->inputs,
