@@ -131,8 +131,8 @@ static bool is_shared(Node *ref)
 }
 
 // A copy with a cache policy. The assembler of CUDA 13.0 forgets the registers of policy and offset
-// where the place in shared memory is a thread's own plus an offset that all threads share. So it is
-// not to see such a sum: each lane adds 31 - (lanes above it + its number), which is 0, by xor.
+// where the place in shared memory is a thread's own plus an offset that all threads share. So it
+// is not to see such a sum: each lane adds 31 - (lanes above it + its number), that is 0, by xor.
 static const char before_copy_once[] =
     "{ .reg .b64 p; .reg .b32 a, l; createpolicy.fractional.L2::evict_first.b64 p, 1.0; "
     "mov.u32 a, %%lanemask_gt; popc.b32 a, a; mov.u32 l, %%laneid; add.u32 a, a, l; "
