@@ -60,6 +60,8 @@ class Told:
     def read(self, path):
         with open(path, encoding="utf-8") as f:
             for line in f:
+                if not line.endswith("\n"):  # it ended while it told
+                    break
                 for kind, value in json.loads(line).items():
                     if isinstance(value, list):
                         getattr(self, kind).extend(map(tuple, value))
