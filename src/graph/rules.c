@@ -12,10 +12,8 @@
 
 enum { MIN_REWRITE = 10000, REWRITES_A_NODE = 8 }; // before rules count as without end
 
-// Readers of `old` read `now` from here on.
-static void replace(Match *m, GraphValue *old, GraphValue *now)
+void graph_replace(Graph *g, GraphValue *old, GraphValue *now)
 {
-    Graph *g = m->g;
     for (int i = 0; i < old->readers.n; i++) {
         GraphNode *r = old->readers.at[i];
         for (int k = 0; k < r->ninput; k++)
@@ -131,7 +129,7 @@ static bool try_rule(Match *m, GraphNode *n, bool *fired)
     bool built = match_build(m, now);
     *fired = built && !names_clash(m, now) && (!m->native || is_served(m, first));
     for (int i = 0; *fired && i < m->nroot; i++) {
-        replace(m, m->value[i], now[i]);
+        graph_replace(m->g, m->value[i], now[i]);
         drop(m, m->root[i]);
     }
     for (int i = first; *fired && i < m->g->nodes.n; i++) fold_node(m, m->g->nodes.at[i]);
@@ -218,7 +216,7 @@ static void merge_equal(Match *m)
         bool same = false;
         for (int k = 0; n->ninput && !same && k < list->n; k++) {
             same = computes_same(list->at[k], n);
-            if (same) replace(m, n->output[0], list->at[k]->output[0]);
+            if (same) graph_replace(g, n->output[0], list->at[k]->output[0]);
         }
         if (!same) VEC_PUSH(m->scratch, list, n);
     }

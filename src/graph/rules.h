@@ -40,6 +40,9 @@ typedef struct Match {
     const Node *native; // an op of the result for which the target must have a template, or NULL
 } Match;
 
+// Readers of `old` read `now` from here on, and outputs are that.
+void graph_replace(Graph *g, GraphValue *old, GraphValue *now);
+
 // ---- patterns
 
 // Patterns of the roots: one, or the elements of a tuple.

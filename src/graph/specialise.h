@@ -73,6 +73,9 @@ bool cut_is_counted(const Specialiser *s, const GraphValue *v);
 void cut_outputs(Specialiser *s);
 bool cut_steps(Specialiser *s); // to->cut, once all is done; false with a diagnostic
 
+// transposes.c: those around elementwise nodes become fewer. Whether any did.
+bool specialise_transposes(Graph *g, const Rewriting *how);
+
 // control.c: whether a loop is to become part of the graph.
 bool control_unrolls(Specialiser *s, const GraphNode *n);
 // control.c: a conditional or a loop, from map to map. How often a loop runs must be known.

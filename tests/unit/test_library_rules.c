@@ -299,7 +299,26 @@ static void test_moves(void **state)
         {"x: f32[2, 3, 4]",
          "y = transpose(clip(transpose(x; perm = (1, 0, 2)), -1, 1); perm = (0, 2, 1));",
          "transpose clip", true, NULL},
+        {"x: f32[2, 3, 4], w: f32[3], w2: f32[4, 3]",
+         "let t = transpose(x; perm = (0, 2, 1)); let u = (relu(t + w) * w2) / 6; "
+         "y = exp(transpose(u * sigmoid(u); perm = (0, 2, 1)));",
+         "add relu mul div swish exp", true, NULL},
+        {"x: f32[2, 3, 4], z: f32[2, 3, 4]",
+         "y = transpose(tanh(transpose(x; perm = (2, 0, 1))) + abs(transpose(z; perm = (2, 0, "
+         "1))); "
+         "perm = (1, 2, 0));",
+         "tanh abs add", true, NULL},
+        {"x: f32[2, 3, 4], z: f32[2, 3, 4]",
+         "y = relu(transpose(transpose(x; perm = (0, 2, 1)) * transpose(z; perm = (0, 2, 1)) + 1; "
+         "perm = (2, 0, 1)));",
+         "transpose transpose mul add relu", true, NULL},
         // near misses
+        {"x: f32[2, 3, 4], z: f32[2, 4, 3]",
+         "y = relu(transpose(transpose(x; perm = (0, 2, 1)) + z; perm = (1, 0, 2)));",
+         "transpose add transpose relu", true, NULL},
+        {"x: f32[2, 3, 4]",
+         "y = relu(transpose(softmax(transpose(x; perm = (0, 2, 1))); perm = (0, 2, 1)));",
+         "transpose softmax transpose relu", true, NULL},
         {"x: f32[2, 3, 4]",
          "let r = relu(transpose(x; perm = (0, 2, 1))); y = transpose(r; perm = (0, 2, 1)) + "
          "reduce_max(r);",
