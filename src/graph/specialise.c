@@ -521,9 +521,9 @@ static bool specialise(Specialiser *s, const Specialisation *how)
                            .device = how->device ? how->device : s->target,
                            .narrow = type == DT_F32 ? DT_NONE : type,
                            .fold_limit = s->fold_limit};
-    do {
+    do { // without rules the graph stays as the model has it
         if (!graph_rewrite(s->to, &rewriting, s->diag)) return false;
-    } while (specialise_transposes(s->to, &rewriting));
+    } while (s->to->library->rules.n && specialise_transposes(s->to, &rewriting));
     graph_narrow(s->to, how->precision, s->target);
     return !cut || cut_steps(s);
 }
