@@ -436,7 +436,9 @@ static bool visit(Specialiser *s, const GraphNode *n)
     GraphValue **input = NEW_ARRAY(s->scratch, GraphValue *, n->ninput);
     GraphValue **output = NEW_ARRAY(s->scratch, GraphValue *, n->noutput);
     for (int i = 0; i < n->ninput; i++) input[i] = n->input[i] ? s->map[n->input[i]->id] : NULL;
-    if (!specialise_node(s, n, input, output)) return false;
+    GraphNode few = *n;
+    if (!specialise_operands(s, &few, &input) || !specialise_node(s, &few, input, output))
+        return false;
     for (int i = 0; i < n->noutput; i++) {
         if (!n->output[i]) continue;
         s->map[n->output[i]->id] = output[i];

@@ -41,6 +41,9 @@ bool specialise_node(Specialiser *s, const GraphNode *n, GraphValue *const *inpu
 // Nodes of `from` in their order, from map to map.
 bool specialise_nodes(Specialiser *s, const GraphNodes *nodes);
 
+// operands.c: leaves a copy of a node as many operands as a kernel should have.
+bool specialise_operands(Specialiser *s, GraphNode *n, GraphValue ***input);
+
 bool specialised_alike(const GraphValue *a, const GraphValue *b); // the same type and extents
 // Marks the inputs that unknown values are computed from.
 void specialise_sources(const Specialiser *s, bool *inputs);

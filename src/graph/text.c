@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { MAX_OPERANDS = 16 };
+enum { MAX_RESULTS = 16 };
 
 typedef struct Reader {
     Graph *g;
@@ -49,7 +49,7 @@ static bool operands(Reader *r, const Node *decl, Node *const *arg, int n, Graph
                      int *ninput, Map *attrs)
 {
     Arena *a = r->g->arena;
-    Node *numbers[MAX_OPERANDS] = {0};
+    Node **numbers = NEW_ARRAY(a, Node *, n + NREST(KID((Node *)decl, OP, params)));
     DType type = DT_NONE;
     double x;
     *ninput = 0;
@@ -67,7 +67,6 @@ static bool operands(Reader *r, const Node *decl, Node *const *arg, int n, Graph
             map_put(a, attrs, arg[i]->u.sym, v);
             continue;
         }
-        if (at >= MAX_OPERANDS) return fails(r, arg[i]->loc, "more than 16 operands%s", "");
         if (node_literal(value, &x)) numbers[at] = value;
         else if (!(input[at] = expression(r, value))) return false;
         else if (type == DT_NONE) type = input[at]->type;
@@ -109,13 +108,13 @@ static DType result_type(const Node *decl, const Node *x, GraphValue *const *inp
 // The first noutput results of a call of an op.
 static bool call(Reader *r, Node *n, Sym op, int noutput, GraphValue **output)
 {
-    GraphValue *input[MAX_OPERANDS] = {0};
     Map attrs = {0};
     int ninput;
     bool is_call = n->kind == N_CALL;
     Node *const *arg = is_call ? REST(n) : n->kid;
     const Node *decl = map_get(&r->g->library->ops, op);
-    int narg = is_call ? NREST(n) : (int)n->nkid;
+    int narg = is_call ? NREST(n) : (int)n->nkid, nparam = NREST(KID((Node *)decl, OP, params));
+    GraphValue **input = NEW_ARRAY(r->g->arena, GraphValue *, narg + nparam);
     if (!operands(r, decl, arg, narg, input, &ninput, &attrs)) return false;
     Node *results = KID((Node *)decl, OP, results);
     for (int i = 0; i < noutput; i++) {
@@ -154,10 +153,10 @@ static void assign(Reader *r, Sym name, GraphValue *v, bool fresh)
 // (a, b) = op(...): the first results of an op that has several.
 static bool results(Reader *r, Node *names, Node *value)
 {
-    GraphValue *v[MAX_OPERANDS];
+    GraphValue *v[MAX_RESULTS];
     Sym op = node_op(r->g->library, value);
     if (!op) return fails(r, value->loc, "several names are given to the results of an op%s", "");
-    if (NREST(names) > MAX_OPERANDS) return fails(r, names->loc, "more than 16 results%s", "");
+    if (NREST(names) > MAX_RESULTS) return fails(r, names->loc, "more than 16 results%s", "");
     for (int i = 0; i < NREST(names); i++)
         if (REST(names)[i]->kind != N_NAME)
             return fails(r, REST(names)[i]->loc, "a name is assigned here%s", "");

@@ -293,6 +293,7 @@ void op_classify(Arena *a, const Node *decl, OpInfo *info)
     info->windows = NEW_ARRAY(a, bool, info->nparam);
     info->view = has_clause(decl, "class", "view");
     info->wide = has_clause(decl, "class", "wide");
+    info->folds = has_clause(decl, "class", "folds");
     info->bijective = info->view || has_clause(decl, "bijective", NULL);
     if (decl->sub == OP_SERIAL) {
         info->class = OPCLASS_SERIAL;

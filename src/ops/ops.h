@@ -33,6 +33,7 @@ typedef struct OpInfo {
     OpClass class;
     bool view;      // `class view`: the result is the first parameter's memory with another shape
     bool wide;      // `class wide`: where f32 is to be narrower, it stays f32 here
+    bool folds;     // `class folds`: of many operands it may be computed part by part
     bool bijective; // each element of the first parameter is read once
     bool collapses; // axes mean nothing to it: only i... and ~i... are used
     bool moves;     // elements are moved, not changed

@@ -11,17 +11,20 @@
 
 #include <cmocka.h>
 
-enum { NODES = 20000, STACK_BYTES = 1 << 20 };
+enum { NODES = 20000, OPERANDS = 3000, STACK_BYTES = 1 << 20 };
 
 static const struct Chain {
     const char *name;
     const char *step, *next; // by turns, of the value before
-    const char *last;        // of the last value; what it gives is the output
+    const char *last;        // of the last value, or of all; what it gives is the output
+    bool all;
 } chains[] = {
     // name     step                            next                            last
-    {"unread", "sin(%s)", "cos(%s)", "relu(x)"},
-    {"views", "reshape(%s, shape = (2, 8))", "reshape(%s, shape = (4, 4))", "%s + 1.0"},
-    {"moves", "reverse_rows(%s)", "reverse_rows(%s)", "%s"},
+    {"unread", "sin(%s)", "cos(%s)", "relu(x)", false},
+    {"views", "reshape(%s, shape = (2, 8))", "reshape(%s, shape = (4, 4))", "%s + 1.0", false},
+    {"moves", "reverse_rows(%s)", "reverse_rows(%s)", "%s", false},
+    {"joined", "sin(%s)", "cos(%s)", "concat(%s; axis = 0)", true},
+    {"added", "neg(%s)", "sin(%s)", "sum_all(%s)", true},
 };
 
 typedef struct Job {
@@ -35,15 +38,18 @@ static void write_chain(const struct Chain *c, Buf *out)
     buf_puts(out, "op reverse_rows(x: T[m, n]) -> (y: T[m, n]) { y[i, j] = x[m - 1 - i, j]; }\n"
                   "graph g(x: f32[4, 4]) -> (y) {\n");
     const char *before = "x";
-    for (int i = 0; i < NODES; i++) {
+    Buf names;
+    buf_init(&names, out->arena);
+    for (int i = 0; i < (c->all ? OPERANDS : NODES); i++) {
         const char *now = arena_printf(out->arena, "v%d", i);
         buf_printf(out, "  %s = ", now);
         buf_printf(out, i % 2 ? c->next : c->step, before);
         buf_puts(out, ";\n");
+        buf_printf(&names, "%s%s", i ? ", " : "", now);
         before = now;
     }
     buf_puts(out, "  y = ");
-    buf_printf(out, c->last, before);
+    buf_printf(out, c->last, c->all ? buf_text(&names) : before);
     buf_puts(out, ";\n}\n");
 }
 
