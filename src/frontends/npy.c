@@ -90,7 +90,8 @@ static bool dictionary(Header *h)
     return h->has_descr && h->has_order && h->has_shape;
 }
 
-// NumPy's letter for a class of types; bf16 and smaller floats, which NumPy lacks, are opaque bytes.
+// NumPy's letter for a class of types. bf16 and smaller floats, which NumPy lacks, are opaque
+// bytes.
 static char kind_of(DType t)
 {
     static const char kinds[] = {

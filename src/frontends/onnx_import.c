@@ -388,7 +388,8 @@ static Value dimension(Import *im, const OnnxDim *d)
     return named ? value_str(intern(im->library->names, d->dim_param)) : value_none();
 }
 
-// An initializer that is an input too: of its own shape, but for extents that the input leaves open.
+// An initializer that is an input too: of its own shape, but for extents that the input leaves
+// open.
 static void input_with_default(Import *im, const OnnxValueInfo *info, const GraphValue *v)
 {
     const OnnxTensorType *t = info->type ? info->type->tensor_type : NULL;

@@ -69,7 +69,7 @@ static const struct {
     double largest;
 } smalls[] = {
     {DT_F8E4M3FN, 4, 3, 7, false, 0x7f, 448}, {DT_F8E4M3FNUZ, 4, 3, 8, false, 0x80, 240},
-    {DT_F8E5M2, 5, 2, 15, true, -1, 57344},    {DT_F8E5M2FNUZ, 5, 2, 16, false, 0x80, 57344},
+    {DT_F8E5M2, 5, 2, 15, true, -1, 57344},   {DT_F8E5M2FNUZ, 5, 2, 16, false, 0x80, 57344},
     {DT_F4E2M1, 2, 1, 1, false, -1, 6},
 };
 
