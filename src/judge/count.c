@@ -184,7 +184,7 @@ static double count_blocks(Counter *c, const Stage *s, int axis)
 
 static double param_bytes(const Counter *c, const Buffer *b)
 {
-    double bytes = (double)dtypes[b->type].bits / 8;
+    double bytes = (double)dtype_size(b->type);
     for (int i = 0; i < b->rank; i++)
         bytes *= (double)node_eval_dims(b->extent[i], c->kernel, c->dims);
     return bytes;

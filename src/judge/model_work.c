@@ -44,7 +44,7 @@ static double bytes_of(const PlanInstance *in, const Plan *p, int value)
 {
     const PlanValue *v = &p->values.at[value];
     const int64_t *dims = plan_instance_dims(in, value);
-    double bytes = (double)dtypes[v->dtype].bits / 8;
+    double bytes = (double)dtype_size(v->dtype);
     for (int i = 0; i < v->rank; i++) bytes *= (double)dims[i];
     return bytes;
 }
