@@ -210,6 +210,53 @@ static void a_graph_of_text_runs_for_every_shape(void **state)
     heald_context_destroy(c);
 }
 
+// Every subset of a model's weights may be given, more of them than are kept compiled.
+static void initializers_may_be_given(void **state)
+{
+    UNUSED(state);
+    heald_context *c = context("interp");
+    heald_model *m;
+    heald_status s = heald_model_load_onnx(c, "examples/models/mnist_8/model.onnx", &m);
+    if (s) fail_msg("%s", heald_last_error(c));
+    int last = heald_model_optional_count(m) - 1;
+    assert_int_equal(last, 7);
+    assert_int_equal(heald_model_input_count(m), 1);
+    assert_string_equal(heald_model_optional(m, last)->name, "Parameter194");
+    assert_null(heald_model_optional(m, last + 1));
+    heald_tensor *x, *own[4] = {0}, *first = NULL, *bad = tensor(10, 1);
+    const heald_value_info *in = heald_model_input(m, 0);
+    assert_int_equal(heald_tensor_create(HEALD_F32, in->rank, in->dims, &x), HEALD_OK);
+    assert_int_equal(heald_model_run(m, &x, &first), HEALD_OK);
+    static const int given[4] = {1, 3, 5, 7}; // biases, the last product, and what is added to it
+    for (int i = 0; i < 4; i++) {
+        const heald_value_info *v = heald_model_optional(m, given[i]);
+        assert_int_equal(heald_tensor_create(v->dtype, v->rank, v->dims, &own[i]), HEALD_OK);
+    }
+    for (int set = 15; set >= 0; set--) {
+        heald_tensor *y = NULL;
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(heald_model_give(m, given[i], set >> i & 1 ? own[i] : NULL), HEALD_OK);
+        if (heald_model_run(m, &x, &y)) fail_msg("%s", heald_last_error(c));
+        const float *a = heald_tensor_data(y), *b = heald_tensor_data(first);
+        bool zero = true, same = true;
+        for (int i = 0; i < 10; i++) zero = zero && a[i] == 0, same = same && a[i] == b[i];
+        assert_true(set != 0 || same);
+        assert_true((set & 12) != 12 || zero);
+        heald_tensor_release(y);
+    }
+    expect_error(c, heald_model_give(m, 8, x), HEALD_INVALID_ARGUMENT, "no optional input 8");
+    expect_error(c, heald_model_give(m, -1, NULL), HEALD_INVALID_ARGUMENT, "no optional input -1");
+    expect_error(c, heald_model_give(m, 7, bad), HEALD_INVALID_ARGUMENT,
+                 "input 'Parameter194' is f32[10], the model wants f32[1, 10]");
+    assert_int_equal(heald_model_give(NULL, 0, NULL), HEALD_INVALID_ARGUMENT);
+    for (int i = 0; i < 4; i++) heald_tensor_release(own[i]);
+    heald_tensor_release(bad);
+    heald_tensor_release(first);
+    heald_tensor_release(x);
+    heald_model_destroy(m);
+    heald_context_destroy(c);
+}
+
 static int stop_if(void *user)
 {
     return *(int *)user;
@@ -303,6 +350,7 @@ int main(void)
         cmocka_unit_test(kernels_are_interpreted),
         cmocka_unit_test(mistakes_about_kernels),
         cmocka_unit_test(a_graph_of_text_runs_for_every_shape),
+        cmocka_unit_test(initializers_may_be_given),
         cmocka_unit_test(a_run_can_be_cancelled),
         cmocka_unit_test(mistakes_about_models),
         cmocka_unit_test(running_out_of_memory_is_a_status),
