@@ -90,7 +90,7 @@ static bool store_node(Eval *e, Loc loc, Buffer *b, int n, const Value *index, V
     return true;
 }
 
-// Output k of an epilogue at an index. Moves give an element from one place, so reading tells where.
+// Output k of an epilogue at an index. Moves give an element from one place: reading tells where.
 bool output_store(Eval *e, Loc loc, const Epilogue *ep, int k, int n, const Value *index, Value v,
                   int guard)
 {

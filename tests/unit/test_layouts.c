@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-// Sums of rows, which a template wants in blocks of four columns; `worth` is what each is worth. The
-// template that does without adds in the same order.
+// Sums of rows, which a template wants in blocks of four columns; `worth` is what that saves it.
+// The template that does without adds in the same order.
 static const char texts[] =
     "op pack_cols(x: T[m, n]; w: int) -> (y: T[ceil(n, w), m, w]) {\n"
     "    y[b, i, l] = x[i, b * w + l] else 0;\n}\n"
@@ -63,6 +63,16 @@ static _Noreturn void give_up(Case *c, const char *why)
     abort();
 }
 
+// The same on all machines: what is worth it depends on the lanes.
+static Target wide_target(void)
+{
+    Target t;
+    target_host(&t);
+    t.vector_bytes = 64;
+    t.nregister = 32;
+    return t;
+}
+
 static void load(Case *c, const char *text)
 {
     Source *s = sources_add(&c->sources, "test.hd", text, strlen(text));
@@ -78,8 +88,7 @@ static void open_case(Case *c, const char *text, bool open)
     c->sources.arena = a;
     diag_init(&c->diag, a, &c->sources);
     library_init(&c->library, a, interner_new(a), &c->sources);
-    Target t;
-    target_host(&t);
+    Target t = wide_target();
     if (!ops_load(&c->library, NULL, &c->diag)) give_up(c, "the library");
     load(c, texts);
     load(c, text);
@@ -134,7 +143,7 @@ static const void *run(Case *c, bool off, size_t *size)
     CompileOptions o = {.builder.interpret = true, .fuse.off = off};
     CompiledModel *m;
     Error e = {0};
-    target_host(&o.target);
+    o.target = wide_target();
     o.builder.passes.verify = true;
     if (model_compile(c->graph, a, &o, &m, &c->diag, &e)) give_up(c, e.text);
     describe(c, m);
@@ -278,13 +287,38 @@ static void test_channels(void **state)
            false, NULL, 1);
 }
 
+// Strides, dilations, edges, other ranks; windows that are no part of an image.
+static void test_windows(void **state)
+{
+    (void)state;
+    expect("graph g(x: f32[2, 3, 9, 17], w: const f32[32, 3, 3, 3], v: const f32[16, 32, 2, 3],\n"
+           "        u: const f32[16, 1, 3, 3]) -> (y) {\n"
+           "  let a = relu(conv(x, w; strides = (1, 2), pads = (2, 1, 0, 1)));\n"
+           "  let b = conv(a, v; dilations = (2, 1), pads = (1, 2, 1, 2), strides = (2, 1));\n"
+           "  let c = conv(b, u; group = 16, pads = (1, 1, 1, 1), strides = (1, 2));\n"
+           "  y = average_pool(max_pool(c; kernel_shape = (3, 3), pads = (1, 1, 1, 1)) * 2.0;\n"
+           "                   kernel_shape = (2, 2), pads = (1, 0, 0, 1), ceil_mode = true); }",
+           false, NULL, 0);
+    expect("graph g(x: f32[1, 5, 40], w: const f32[64, 5, 5], v: const f32[32, 64, 3],\n"
+           "        u: const f32[32, 1, 7]) -> (y) {\n"
+           "  y = conv(conv(conv(x, w; pads = (2, 2)), v; strides = (2,)), u; group = 32); }",
+           false, NULL, 0);
+    expect("graph g(x: f32[1, 16, 3, 4, 5], w: const f32[16, 16, 2, 3, 3], v: const f32[16]) -> "
+           "(y) {\n"
+           "  let a = conv(x, w, v; pads = (1, 1, 1, 0, 1, 1)); y = conv(a, w) + conv(a, w, v); }",
+           false, NULL, 1);
+    expect("graph g(x: f32[3, 16, 5, 5], w: const f32[16, 16, 3, 3]) -> (y) {\n"
+           "  y = global_max_pool(conv(relu(conv(x, w; pads = (1, 1, 1, 1))), w)); }",
+           true, NULL, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_granted),          cmocka_unit_test(test_pairs_cancel),
         cmocka_unit_test(test_steps_are_shared), cmocka_unit_test(test_others_read_it_from_there),
         cmocka_unit_test(test_extents),          cmocka_unit_test(test_regions),
-        cmocka_unit_test(test_channels),
+        cmocka_unit_test(test_channels),         cmocka_unit_test(test_windows),
     };
     return cmocka_run_group_tests_name("layouts", tests, NULL, NULL);
 }
