@@ -20,8 +20,11 @@ typedef struct Fuser {
     const Target *target;
     Group **group_of; // by node id
     int *evaluations; // by value id: ops evaluated for one element, in the group that grows
+    int *span;        // by node id: one before it, or the same: the first in a row of nodes over
+                      // which no group reaches
     int *seen;        // by node id: the last walk that came there
     int walk;
+    int floor;        // no node before it leads to where the walk wants to get
     GraphNodes ahead; // where the walk goes next
     Groups groups;
 } Fuser;
@@ -91,11 +94,26 @@ static bool in_group(const Fuser *f, const Group *p, const GraphValue *v)
     return v->producer && f->group_of[v->producer->id] == p;
 }
 
+// The first node of a row that no group reaches out of, among them node `id`.
+static int span_of(Fuser *f, int id)
+{
+    while (f->span[id] != id) id = f->span[id] = f->span[f->span[id]];
+    return id;
+}
+
+static void join(Fuser *f, Group *p, GraphNode *n)
+{
+    int from = (int)min_i64(n->id, p->anchor->id), to = (int)max_i64(n->id, p->anchor->id);
+    f->group_of[n->id] = p;
+    for (int first = span_of(f, to); first > from; first = span_of(f, to))
+        f->span[first] = first - 1;
+}
+
 // Goes to what computes v, once in each walk.
 static void go_to(Fuser *f, const GraphValue *v)
 {
     GraphNode *n = v ? v->producer : NULL;
-    if (!n || f->seen[n->id] == f->walk) return;
+    if (!n || n->id < f->floor || f->seen[n->id] == f->walk) return;
     f->seen[n->id] = f->walk;
     VEC_PUSH(f->arena, &f->ahead, n);
 }
@@ -104,6 +122,7 @@ static void go_to(Fuser *f, const GraphValue *v)
 static bool depends(Fuser *f, const Group *p, const GraphNode *r)
 {
     f->walk++;
+    f->floor = span_of(f, p->anchor->id);
     f->ahead.n = 0;
     for (int i = 0; i < r->ninput; i++)
         if (r->input[i] && !in_group(f, p, r->input[i])) go_to(f, r->input[i]);
@@ -257,7 +276,7 @@ static bool try_rows(Fuser *f, Group *p, GraphNode *r)
     bool before = p->by_rows;
     if (depends(f, p, r)) return false;
     const Node *kernel = template_of(f, p);
-    f->group_of[r->id] = p;
+    join(f, p, r);
     VEC_PUSH(f->arena, &p->epilogue, r);
     collect_inputs(f, p);
     p->by_rows = true;
@@ -282,7 +301,7 @@ static void grow_value(Fuser *f, Group *p, const GraphValue *v)
             if (rows && has_rows(f, p)) try_rows(f, p, r);
             continue;
         }
-        f->group_of[r->id] = p;
+        join(f, p, r);
         VEC_PUSH(f->arena, &p->epilogue, r);
         collect_inputs(f, p);
     }
@@ -390,7 +409,7 @@ static void grow_prologues(Fuser *f, Group *p)
             GraphValue *v = reader->input[i];
             GraphNode *n = v ? v->producer : NULL;
             if (!n || f->group_of[n->id] || refuse_prologue(f, p, n, reader, v)) continue;
-            f->group_of[n->id] = p;
+            join(f, p, n);
             VEC_PUSH(f->arena, &p->prologue, n);
         }
     }
@@ -496,7 +515,7 @@ static void make_group(Fuser *f, GraphNode *n, const FuseOptions *o)
 {
     Group *p = NEW(f->arena, Group);
     p->anchor = n;
-    f->group_of[n->id] = p;
+    join(f, p, n);
     for (int i = 0; i < n->noutput; i++)
         if (n->output[i]) f->evaluations[n->output[i]->id] = 0;
     collect_inputs(f, p);
@@ -516,45 +535,12 @@ static int phase_of(const Fuser *f, const GraphNode *n)
     return 0;
 }
 
-// A group, or a view outside of groups, on the way to be emitted.
-typedef struct Emission {
-    Group *group;
-    const GraphNode *view;
-    int next; // which of the values it reads is looked at next
-} Emission;
-
-// Groups, each after those that it reads from.
-static void emit_groups(Fuser *f, Groups *out)
-{
-    VEC(Emission) open = {0};
-    f->walk++;
-    for (int i = 0; i < f->groups.n; i++) {
-        if (!f->groups.at[i]->id) VEC_PUSH(f->arena, &open, ((Emission){f->groups.at[i], NULL, 0}));
-        while (open.n) {
-            Emission *e = &VEC_LAST(&open);
-            Group *p = e->group;
-            if (p) p->id = -1;
-            if (e->next == (p ? p->inputs.n : e->view->ninput)) {
-                if (p) VEC_PUSH(f->arena, out, p);
-                if (p) p->id = out->n;
-                open.n--;
-                continue;
-            }
-            const GraphValue *v = p ? p->inputs.at[e->next] : e->view->input[e->next];
-            const GraphNode *n = v ? v->producer : NULL;
-            Group *q = n ? f->group_of[n->id] : NULL;
-            e->next++;
-            if (!n || (q ? q->id != 0 : f->seen[n->id] == f->walk)) continue;
-            f->seen[n->id] = f->walk;
-            VEC_PUSH(f->arena, &open, ((Emission){q, n, 0}));
-        }
-    }
-}
-
 Groups graph_fuse(Graph *g, Arena *a, const Target *t, const FuseOptions *o)
 {
     Fuser f = {.g = g, .arena = a, .target = t};
     f.group_of = NEW_ARRAY(a, Group *, g->nodes.n);
+    f.span = NEW_ARRAY(a, int, g->nodes.n);
+    for (int i = 0; i < g->nodes.n; i++) f.span[i] = i;
     f.evaluations = NEW_ARRAY(a, int, g->values.n);
     f.seen = NEW_ARRAY(a, int, g->nodes.n);
     for (int phase = 0; phase < 3; phase++)
@@ -563,33 +549,7 @@ Groups graph_fuse(Graph *g, Arena *a, const Target *t, const FuseOptions *o)
             GraphNode *n = g->nodes.at[phase == 1 ? g->nodes.n - 1 - k : k];
             if (!f.group_of[n->id] && phase_of(&f, n) == phase) make_group(&f, n, o);
         }
-    Groups out = {0};
     for (int i = 0; i < f.groups.n; i++) outputs_of(&f, f.groups.at[i], &f.groups.at[i]->outputs);
     for (int i = 0; i < f.groups.n; i++) explain(&f, f.groups.at[i]);
-    emit_groups(&f, &out);
-    return out;
-}
-
-static void print_nodes(const char *what, const GraphNodes *list, Buf *out)
-{
-    for (int i = 0; i < list->n; i++)
-        buf_printf(out, "%s%s %s", i ? ", " : what, list->at[i]->op->decl->u.sym,
-                   list->at[i]->name);
-}
-
-void groups_print(const Groups *g, Buf *out)
-{
-    for (int i = 0; i < g->n; i++) {
-        const Group *p = g->at[i];
-        buf_printf(out, "group %d: %s %s", p->id, p->anchor->op->decl->u.sym, p->anchor->name);
-        print_nodes("; after ", &p->prologue, out);
-        print_nodes("; then ", &p->epilogue, out);
-        if (p->by_rows) buf_puts(out, " (a block has whole rows)");
-        buf_printf(out, "; by %s", p->kernel ? p->kernel->u.sym : "its meaning");
-        for (int k = 0; k < p->after.n; k++) {
-            const GraphNode *n = p->after.at[k].node;
-            buf_printf(out, "; not %s %s: %s", n->op->decl->u.sym, n->name, p->after.at[k].why);
-        }
-        buf_putc(out, '\n');
-    }
+    return groups_in_order(g, &f.groups, f.group_of, a);
 }

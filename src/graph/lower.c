@@ -8,6 +8,14 @@
 
 #include <string.h>
 
+KernelValue *lower_value(Lower *l, const GraphValue *v)
+{
+    const void *key = (const void *)(intptr_t)(v->id + 1);
+    KernelValue *k = map_get(&l->values, key);
+    if (!k) map_put(l->arena, &l->values, key, k = NEW(l->arena, KernelValue));
+    return k;
+}
+
 // ---- collapsing axes
 
 static bool all_collapse(const Group *p)
@@ -95,7 +103,6 @@ static void collapse(Lower *l)
     }
     if (merged == 0) size[merged++] = value_int(1);
     l->rank = merged;
-    l->dims = NEW_ARRAY(l->arena, Value *, l->g->values.n);
     for (int i = 0; i < p->inputs.n + p->outputs.n + 1; i++) {
         const GraphValue *v = i < p->inputs.n                  ? p->inputs.at[i]
                               : i < p->inputs.n + p->outputs.n ? p->outputs.at[i - p->inputs.n]
@@ -104,7 +111,7 @@ static void collapse(Lower *l)
         for (int k = 0; k < merged; k++) d[k] = value_int(1);
         for (int k = 0; k < rank; k++)
             if (axis_of[k] >= 0 && !is_one_at(v, rank, k)) d[axis_of[k]] = size[axis_of[k]];
-        l->dims[v->id] = d;
+        lower_value(l, v)->dims = d;
     }
 }
 
@@ -130,13 +137,12 @@ static bool collapse_in_order(Lower *l)
     }
     l->in_order = true;
     l->rank = 1;
-    l->dims = NEW_ARRAY(l->arena, Value *, l->g->values.n);
     for (int i = 0; i < p->inputs.n + p->outputs.n + 1; i++) {
         v = i < p->inputs.n                  ? p->inputs.at[i]
             : i < p->inputs.n + p->outputs.n ? p->outputs.at[i - p->inputs.n]
                                              : hole;
-        l->dims[v->id] = NEW(l->arena, Value);
-        *l->dims[v->id] = graph_value_size(l->g->arena, v);
+        Value *size = lower_value(l, v)->dims = NEW(l->arena, Value);
+        *size = graph_value_size(l->g->arena, v);
     }
     return true;
 }
@@ -144,9 +150,10 @@ static bool collapse_in_order(Lower *l)
 // dims: the kernel's.
 static int rank_of(Lower *l, const GraphValue *v, const Value **dims)
 {
-    bool collapsed = l->dims && l->dims[v->id] && !(v->rank == 0 && stays_scalar(l->group, v));
+    const Value *merged = lower_value(l, v)->dims;
+    bool collapsed = merged && !(v->rank == 0 && stays_scalar(l->group, v));
     int rank = collapsed ? l->rank : v->rank;
-    *dims = kernel_sizes(&l->sizes, rank, collapsed ? l->dims[v->id] : v->dims);
+    *dims = kernel_sizes(&l->sizes, rank, collapsed ? merged : v->dims);
     return rank;
 }
 
@@ -177,9 +184,8 @@ static int64_t known_align(const Lower *l, const GraphValue *v)
 // How the kernel computes the extents of v.
 static void note_extents(Lower *l, const GraphValue *v, const Tensor *t)
 {
-    bool collapsed = l->dims && l->dims[v->id];
-    const Value *dims = collapsed ? l->dims[v->id] : v->dims;
-    if (t->rank != (collapsed ? l->rank : v->rank)) return;
+    const Value *merged = lower_value(l, v)->dims, *dims = merged ? merged : v->dims;
+    if (t->rank != (merged ? l->rank : v->rank)) return;
     for (int k = 0; k < t->rank; k++) kernel_dims_note(&l->sizes, dims[k], t->dims[k]);
 }
 
@@ -200,8 +206,7 @@ static bool make_packed_leaf(Lower *l, const GraphValue *v, const GraphValue *m,
     OpInst *op = op_apply(l->in, 0, packed_undo(l->g, pack), 1, &arg, &pack->attrs);
     if (!op) return false;
     t->align_bytes = t->buf->align_bytes = known_align(l, m);
-    l->leaf[v->id] = (PackedLeaf){m, t};
-    l->tensor[v->id] = op->results[0];
+    *lower_value(l, v) = (KernelValue){.tensor = op->results[0], .packed = m, .memory = t};
     note_extents(l, v, op->results[0]);
     return true;
 }
@@ -219,7 +224,7 @@ static bool make_leaves(Lower *l)
         int rank = rank_of(l, v, &dims);
         Tensor *t = instance_input(l->in, lower_name(l, "x", i), v->type, rank, dims);
         t->align_bytes = t->buf->align_bytes = known_align(l, v);
-        l->tensor[v->id] = t;
+        lower_value(l, v)->tensor = t;
     }
     return true;
 }
@@ -228,7 +233,7 @@ int lower_args(Lower *l, const GraphNode *n, Value **args)
 {
     Tensor **tensor = NEW_ARRAY(l->arena, Tensor *, n->ninput);
     for (int i = 0; i < n->ninput; i++)
-        if (n->input[i]) tensor[i] = l->tensor[n->input[i]->id];
+        if (n->input[i]) tensor[i] = lower_value(l, n->input[i])->tensor;
     *args = NEW_ARRAY(l->arena, Value, n->ninput + 1);
     return node_args(l->arena, n, tensor, *args);
 }
@@ -242,7 +247,7 @@ static OpInst *apply(Lower *l, const GraphNode *n)
         const GraphValue *v = n->output[i];
         if (!v) continue;
         note_extents(l, v, op->results[i]);
-        l->tensor[v->id] = op->results[i];
+        lower_value(l, v)->tensor = op->results[i];
         op->results[i]->shared = v->is_output || v->readers.n > 1;
     }
     return op;
@@ -278,11 +283,11 @@ static bool make_epilogue(Lower *l, const GraphValue *v, Epilogue *ep)
         const Value *dims;
         int rank = rank_of(l, v, &dims);
         ep->hole = instance_hole(l->in, "v", v->type, rank, dims);
-        l->tensor[v->id] = ep->hole;
+        lower_value(l, v)->tensor = ep->hole;
         for (int i = 0; i < p->epilogue.n; i++)
             if (!apply(l, p->epilogue.at[i])) return false;
         ep->outputs = NEW_ARRAY(l->arena, Tensor *, n);
-        for (int i = 0; i < n; i++) ep->outputs[i] = l->tensor[l->output.at[i]->id];
+        for (int i = 0; i < n; i++) ep->outputs[i] = lower_value(l, l->output.at[i])->tensor;
     }
     bool placed = false;
     for (int i = 0; i < n; i++) {
@@ -299,8 +304,6 @@ bool lower_begin(Lower *l)
     l->in = instance_new(l->arena, l->g->library, l->target, l->diag);
     l->in->guess = true;
     kernel_dims_init(&l->sizes, l->g, l->in);
-    l->tensor = NEW_ARRAY(l->arena, Tensor *, l->g->values.n);
-    l->leaf = NEW_ARRAY(l->arena, PackedLeaf, l->g->values.n);
     if (!make_leaves(l)) return false;
     for (int i = 0; i < l->group->prologue.n; i++)
         if (!apply(l, l->group->prologue.at[i])) return false;
@@ -354,7 +357,7 @@ static bool make_packed(Lower *l, Value *x, Epilogue *ep)
     const GraphValue *v = l->output.at[0], *m = v->stored;
     for (int i = 0; i < p->epilogue.n; i++)
         if (!apply(l, p->epilogue.at[i])) return false;
-    Value arg = {.kind = V_TENSOR, .u.tensor = l->tensor[v->id]};
+    Value arg = {.kind = V_TENSOR, .u.tensor = lower_value(l, v)->tensor};
     OpInst *op = op_apply(l->in, 0, m->producer->op->decl, 1, &arg, &m->producer->attrs);
     if (!op) return false;
     *x = (Value){.kind = V_TENSOR, .u.tensor = op->results[0]};
@@ -411,7 +414,7 @@ void lower_open(Lower *l, Arena *a)
 {
     l->arena = NEW(a, Arena);
     *l->arena = (Arena){.nomem = a->nomem};
-    l->dims = NULL;
+    l->values = (Map){0};
     l->in_order = false;
     l->output.n = 0;
     l->packed = (GraphValues){0};

@@ -5,11 +5,13 @@
 
 #include "graph/private.h"
 
-// Memory that the kernel reads, in a layout.
-typedef struct PackedLeaf {
-    const GraphValue *packed; // NULL: none
+// What the kernel has of a value of the graph.
+typedef struct KernelValue {
     Tensor *tensor;
-} PackedLeaf;
+    const GraphValue *packed; // in whose memory it is read, in a layout; NULL: it is not
+    Tensor *memory;           // that memory
+    Value *dims;              // its extents, collapsed; NULL: as they are
+} KernelValue;
 
 // One attempt to make a kernel of a group.
 typedef struct Lower {
@@ -20,9 +22,7 @@ typedef struct Lower {
     Diag *diag;
     Instance *in;
     KernelDims sizes;
-    Tensor **tensor;    // by value id
-    PackedLeaf *leaf;   // by value id
-    Value **dims;       // by value id, collapsed; NULL: as they are
+    Map values;         // by id + 1: KernelValue
     int rank;           // of collapsed values
     GraphValues output; // of this kernel
     Packings *packings;
@@ -32,6 +32,7 @@ typedef struct Lower {
 
 void lower_open(Lower *l, Arena *a); // for one kernel, in an arena of its own
 bool lower_begin(Lower *l);          // leaves and the prologue
+KernelValue *lower_value(Lower *l, const GraphValue *v);
 // The anchor's inputs as arguments of its template; how many.
 int lower_args(Lower *l, const GraphNode *n, Value **args);
 const char *lower_name(Lower *l, const char *prefix, int i);

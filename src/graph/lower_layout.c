@@ -64,8 +64,9 @@ bool lower_grant(Lower *l, const Node *kernel, int narg, Value *args)
         // A tensor of its own, since another parameter may be the same value.
         Value *arg = &args[list[i].param];
         Tensor *t = arg->u.tensor = arena_copy(l->arena, arg->u.tensor, sizeof *t);
-        if (l->leaf[v->id].packed && packed_is(l->leaf[v->id].packed, &list[i])) {
-            t->packed = l->leaf[v->id].tensor;
+        const KernelValue *have = lower_value(l, v);
+        if (have->packed && packed_is(have->packed, &list[i])) {
+            t->packed = have->memory;
             continue;
         }
         if (!graph_value_fixed(v) && !l->group->granted) continue;

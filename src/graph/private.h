@@ -69,6 +69,9 @@ void graph_narrow(Graph *g, Precision precision, const Target *t);
 // fold.c: the node's outputs become constants. False, and no diagnostic, if they cannot.
 bool node_fold_constant(Graph *g, GraphNode *n, const Target *t, int64_t limit);
 
+// groups.c: groups, each after those that it reads from, with their ids. group_of: by node id.
+Groups groups_in_order(const Graph *g, const Groups *groups, Group *const *group_of, Arena *a);
+
 // fuse.c: the templates of the anchor's op for this target, in order of preference.
 int group_templates(const Graph *g, const GraphNode *anchor, const Target *t, Arena *a,
                     const Node ***out);
