@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any bytes as a model that is imported and specialised: for sizes at hand and with open
-// dimensions, then what was cut off it, to some depth. What fails has reported why.
+// dimensions, also with its optional inputs given, then what was cut off it, to some depth. What
+// fails has reported why.
 #include "frontends/onnx_import.h"
 #include "graph/cut.h"
 
@@ -118,9 +119,12 @@ static void try_model(Arena *a, const uint8_t *data, size_t size)
     diag_init(&d, a, &world.sources);
     Graph *g = onnx_import(a, &world.library, world.ops, m, NULL, &d);
     if (!g != (d.nerror > 0)) abort();
-    for (int dynamic = 0; g && dynamic < 2; dynamic++) {
+    bool given[64];
+    memset(given, true, sizeof given);
+    bool optional = g && g->defaults.n > 0 && g->defaults.n <= (int)COUNT(given);
+    for (int way = 0; g && way < (optional ? 4 : 2); way++) {
         Try t = {.arena = a, .diag = &d};
-        try_graph(&t, g, dynamic);
+        try_graph(&t, way < 2 ? g : graph_without_defaults(g, a, given), way % 2);
     }
     onnx_model_close(m);
 }
