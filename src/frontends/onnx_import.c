@@ -197,8 +197,9 @@ static bool plain_node(Import *im, const OnnxNode *n, const char *name, const ch
 
 static bool one_node(Import *im, const OnnxNode *n, int index)
 {
-    enum { MAX_NODES = 1 << 20 }; // functions may make many of few
-    if (++im->nnode > MAX_NODES) return import_fail(im, "more nodes than can be handled");
+    enum { MAX_NODES = 1 << 20, MAX_CALLED = 1 << 18 }; // functions may make many of few
+    if (++im->nnode > (im->call ? MAX_CALLED : MAX_NODES))
+        return import_fail(im, "more nodes than can be handled");
     bool plain = is_default_domain(n->domain);
     if (plain && !strcmp(n->op_type, "Constant")) return import_constant_node(im, n);
     const char *name = node_name(im, n, index), *origin = n->op_type;

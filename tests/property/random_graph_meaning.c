@@ -186,6 +186,9 @@ static bool close_enough(const Meaning *m, const GraphNode *n, const GraphValue 
     double scale = largest(want, v), product = 1;
     for (int i = 0; i < n->ninput; i++)
         if (n->input[i]) product *= fmax(1, largest(m->data[n->input[i]->id], n->input[i]));
+    bool multiplies = !strcmp(n->op->decl->u.sym, "reduce_prod") && graph_value_nelem(v);
+    if (multiplies)
+        product = pow(product, (double)(graph_value_nelem(n->input[0]) / graph_value_nelem(v)));
     bool wild = !(product < 1e15); // sums may overflow in one order only
     double part = v->type == DT_F64    ? 1e-12
                   : v->type == DT_F16  ? 2e-3
