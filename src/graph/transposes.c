@@ -105,6 +105,18 @@ static bool joined(const Pull *p, const int *first, int *out)
     return nothing;
 }
 
+// Only axes of extent 1 change places: a reshape, which costs nothing.
+static bool keeps_order(const Pull *p, const GraphValue *v)
+{
+    int last = -1;
+    for (int i = 0; i < p->rank; i++) {
+        if (size_is_one(&v->dims[p->perm[i]])) continue;
+        if (p->perm[i] < last) return false;
+        last = p->perm[i];
+    }
+    return true;
+}
+
 // How many transposes fewer there would be.
 static int gain(const Pull *p)
 {
@@ -112,7 +124,7 @@ static int gain(const Pull *p)
     for (int i = 0; i < p->leaf.n; i++) {
         const GraphValue *v = p->leaf.at[i];
         if (v->data) continue;
-        if (!is_transpose(p, v, perm)) fewer--;
+        if (!is_transpose(p, v, perm)) fewer -= !keeps_order(p, v);
         else fewer += (read_within(p, v) && !v->is_output) - !joined(p, perm, both);
     }
     return fewer;

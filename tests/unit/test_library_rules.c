@@ -319,6 +319,9 @@ static void test_moves(void **state)
          "y = relu(transpose(transpose(x; perm = (0, 2, 1)) * transpose(z; perm = (0, 2, 1)) + 1; "
          "perm = (2, 0, 1)));",
          "transpose transpose mul add relu", true, NULL},
+        {"x: f32[2, 3, 4], z: f32[2, 1, 3]",
+         "y = exp(transpose(relu(transpose(x; perm = (0, 2, 1))) * sigmoid(z); perm = (0, 2, 1)));",
+         "reshape relu sigmoid mul exp", true, NULL},
         // near misses
         {"x: f32[2, 3, 4], z: f32[2, 4, 3]",
          "y = relu(transpose(transpose(x; perm = (0, 2, 1)) + z; perm = (1, 0, 2)));",
