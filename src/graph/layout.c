@@ -66,6 +66,12 @@ static int index_of(Layouts *l, const Preference *p)
     return l->layouts.n - 1;
 }
 
+static int64_t bytes_of(const GraphValue *v)
+{
+    int64_t n = graph_value_nelem(v); // sizes at hand may be ones that the graph forbids
+    return n < 0 ? 0 : dtype_bytes(v->type, n);
+}
+
 static bool same_dims(const GraphValue *a, const GraphValue *b)
 {
     if (a->rank != b->rank) return false;
@@ -96,7 +102,9 @@ static void make_wishing(Layouts *l, Member *m)
     Wishes wishes = {0};
     if (anchor->noutput != 1 || p->once || anchor->op->class == OPCLASS_SERIAL) return;
     group_wishes(l->g, m->group, l->target, &wishes);
-    if (!wishes.n) return;
+    bool empty = false; // nothing to lay out
+    for (int i = 0; i < wishes.n; i++) empty = empty || !bytes_of(wishes.at[i].value);
+    if (!wishes.n || empty) return;
     m->kind = WISHING;
     m->on = true;
     const Wish *result = wish_for(&wishes, anchor->output[0], true);
@@ -240,7 +248,7 @@ static int64_t border(const Layouts *l, const GraphValue *v)
         for (int k = 0; new &&k < nseen; k++) new = seen[k] != wants;
         if (new &&nseen < (int)COUNT(seen)) seen[nseen++] = wants;
     }
-    return 2 * graph_value_bytes(v) * nseen;
+    return 2 * bytes_of(v) * nseen;
 }
 
 static int64_t borders(const Layouts *l, const Member *m)
@@ -360,7 +368,7 @@ static void settle_read(Layouts *l, Member *m, const Port *p)
     GraphValue *v = p->value, *made = NULL;
     int at = home(l, v), wants = layout_at(m, p);
     bool anew = m->kind != COPYING && wants != EITHER_WAY && wants != at;
-    long long bytes = (long long)graph_value_bytes(v);
+    long long bytes = (long long)bytes_of(v);
     if (anew) made = step(l, v, wants);
     VEC_PUSH(a, &m->group->memory, made);
     if (anew && (made || p->wished))

@@ -272,7 +272,9 @@ RandomGraph *rg_make(RgWorld *w, Arena *a, uint64_t seed, int index)
     if (w->library.rules.n && rg_chance(&m.random, 12)) return by_rules(&m);
     int want =
         rg_chance(&m.random, 20) ? rg_between(&m.random, 8, 14) : rg_between(&m.random, 1, 7);
-    for (int i = 0; i < 20 * want && g->nodes.n < want; i++) {
+    bool images = rg_chance(&m.random, 10);
+    if (images) maker_images(&m, want);
+    for (int i = 0; i < 20 * want && g->nodes.n < want && !images; i++) {
         const Node *op = any_op(&m);
         for (int k = 0; k < TRIES && !add_node(&m, op); k++) continue;
     }

@@ -47,5 +47,7 @@ bool maker_add(Maker *m, RgNode *n);
 
 // The left side of a rule with random operands, as an output of the graph (random_graph_rules.c).
 bool maker_rule(Maker *m, const Node *rule);
+// At most so many nodes on images (random_graph_images.c).
+void maker_images(Maker *m, int nodes);
 
 #endif

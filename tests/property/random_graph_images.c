@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graphs of images with as many channels as SIMD lanes like: convolutions and pools, which want
+// layouts, among ops that read and write every way.
+#include "random_graph_make.h"
+
+enum { MAX_FILTERS = 5000 };
+
+static Value *ints(Maker *m, int n, int lo, int hi)
+{
+    Value *v = NEW(m->g->arena, Value);
+    *v = value_tuple(m->g->arena, n, NULL);
+    for (int i = 0; i < n; i++) v->u.tuple.at[i] = value_int(rg_between(&m->random, lo, hi));
+    return v;
+}
+
+static void set(Maker *m, RgNode *n, const char *name, Value *v)
+{
+    map_put(m->g->arena, &n->attrs, intern(m->g->world->library.names, name), v);
+}
+
+static int input(Maker *m, int rank, const int64_t *dims, bool constant)
+{
+    RgValue v = {.node = -1, .type = DT_F32, .rank = rank, .constant = constant};
+    for (int i = 0; i < rank; i++) v.dims[i] = dims[i];
+    v.name = arena_printf(m->g->arena, "x%d", m->g->values.n);
+    return maker_value(m->g, v);
+}
+
+// An image that is there; the newest more often than others.
+static int image(Maker *m)
+{
+    for (int i = 0; i < 20; i++) {
+        int n = m->g->values.n, at = rg_chance(&m->random, 50) ? n - 1 : rg_below(&m->random, n);
+        const RgValue *v = &m->g->values.at[at];
+        if (v->rank == 4 && !(v->node < 0 && v->constant)) return at;
+    }
+    return 0;
+}
+
+static void windows(Maker *m, RgNode *n)
+{
+    if (rg_chance(&m->random, 70)) set(m, n, "pads", ints(m, 4, 0, 1));
+    if (rg_chance(&m->random, 30)) set(m, n, "strides", ints(m, 2, 1, 2));
+    if (rg_chance(&m->random, 20)) set(m, n, "dilations", ints(m, 2, 1, 2));
+}
+
+static bool conv(Maker *m, RgNode *n)
+{
+    static const int64_t channels[] = {16, 16, 16, 32, 5};
+    const int64_t c = m->g->values.at[n->input[0]].dims[1];
+    bool each = rg_chance(&m->random, 25);
+    int64_t o = each ? c : channels[rg_below(&m->random, (int)COUNT(channels))];
+    int64_t dims[] = {o, each ? 1 : c, rg_between(&m->random, 1, 3), rg_between(&m->random, 1, 3)};
+    if (dims[0] * dims[1] * dims[2] * dims[3] > MAX_FILTERS) return false;
+    n->input[n->ninput++] = input(m, 4, dims, rg_chance(&m->random, 85));
+    if (rg_chance(&m->random, 40)) n->input[n->ninput++] = input(m, 1, dims, true);
+    Value *group = NEW(m->g->arena, Value);
+    *group = value_int(each ? c : 1);
+    set(m, n, "group", group);
+    windows(m, n);
+    return true;
+}
+
+static bool pool(Maker *m, RgNode *n)
+{
+    set(m, n, "kernel_shape", ints(m, 2, 1, 3));
+    windows(m, n);
+    return true;
+}
+
+// Another image of the same extents, or one element for each channel.
+static bool two(Maker *m, RgNode *n)
+{
+    const RgValue x = m->g->values.at[n->input[0]];
+    int other = image(m);
+    const int64_t dims[] = {1, x.dims[1], 1, 1};
+    bool same = true;
+    for (int i = 0; i < 4; i++) same = same && m->g->values.at[other].dims[i] == x.dims[i];
+    if (!same) other = rg_chance(&m->random, 50) ? input(m, 4, dims, true) : n->input[0];
+    n->input[n->ninput++] = other;
+    return true;
+}
+
+static bool along(Maker *m, RgNode *n)
+{
+    set(m, n, "axis", NEW(m->g->arena, Value));
+    *(Value *)map_get(&n->attrs, intern(m->g->world->library.names, "axis")) =
+        value_int(rg_between(&m->random, 0, 3));
+    n->input[n->ninput++] = rg_chance(&m->random, 50) ? image(m) : n->input[0];
+    return true;
+}
+
+static bool turned(Maker *m, RgNode *n)
+{
+    static const int64_t perm[][4] = {{0, 2, 3, 1}, {0, 3, 1, 2}, {0, 2, 1, 3}};
+    const int64_t *p = perm[rg_below(&m->random, 3)];
+    Value *v = ints(m, 4, 0, 0);
+    for (int i = 0; i < 4; i++) v->u.tuple.at[i] = value_int(p[i]);
+    set(m, n, "perm", v);
+    return true;
+}
+
+static bool summed(Maker *m, RgNode *n)
+{
+    set(m, n, "axes", ints(m, 1, 0, 3));
+    return true;
+}
+
+static bool alone(Maker *m, RgNode *n)
+{
+    (void)m, (void)n;
+    return true;
+}
+
+static const struct {
+    const char *op;
+    bool (*complete)(Maker *, RgNode *);
+} kinds[] = {
+    {"conv", conv},         {"conv", conv},         {"conv", conv},
+    {"conv", conv},         {"relu", alone},        {"sigmoid", alone},
+    {"add", two},           {"add", two},           {"mul", two},
+    {"max_pool", pool},     {"concat", along},      {"transpose", turned},
+    {"average_pool", pool}, {"flatten", alone},     {"global_average_pool", alone},
+    {"softmax", alone},     {"reduce_sum", summed},
+};
+
+void maker_images(Maker *m, int want)
+{
+    static const int64_t channels[] = {3, 16, 16, 32};
+    const int64_t dims[] = {rg_between(&m->random, 1, 2), channels[rg_below(&m->random, 4)],
+                            rg_between(&m->random, 3, 6), rg_between(&m->random, 3, 9)};
+    RandomGraph *g = m->g;
+    input(m, 4, dims, false);
+    for (int i = 0; i < 20 * want && g->nodes.n < want; i++) {
+        int kind = g->nodes.n ? rg_below(&m->random, (int)COUNT(kinds)) : 0, before = g->values.n;
+        const Node *op =
+            map_get(&g->world->library.ops, intern(g->world->library.names, kinds[kind].op));
+        RgNode n = {.op = op, .ninput = 1, .noutput = 1, .input = {image(m)}};
+        maker_begin(m, op);
+        if (!kinds[kind].complete(m, &n) || !maker_add(m, &n)) g->values.n = before;
+    }
+}
