@@ -235,6 +235,19 @@ static void test_steps_are_shared(void **state)
            false, NULL, 2);
 }
 
+// A product packs its second operand anyway: two of the same do so together.
+static void test_products(void **state)
+{
+    (void)state;
+    expect("graph g(x: f32[6, 8], w: f32[8, 40]) -> (y) { y = matmul(x, relu(w)); }", false,
+           "meaning:\n"
+           "matmul_cpu: relu as it lies: panel(32) would save 2560 bytes and cost 2560\n",
+           0);
+    expect("graph g(x: f32[6, 8], w: f32[8, 40], z: f32[3, 8]) -> (y) {\n"
+           "  let v = relu(w); y = concat(matmul(x, v), matmul(z, v); axis = 0); }",
+           false, NULL, 1);
+}
+
 static void test_others_read_it_from_there(void **state)
 {
     (void)state;
@@ -315,10 +328,15 @@ static void test_windows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_granted),          cmocka_unit_test(test_pairs_cancel),
-        cmocka_unit_test(test_steps_are_shared), cmocka_unit_test(test_others_read_it_from_there),
-        cmocka_unit_test(test_extents),          cmocka_unit_test(test_regions),
-        cmocka_unit_test(test_channels),         cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_granted),
+        cmocka_unit_test(test_pairs_cancel),
+        cmocka_unit_test(test_steps_are_shared),
+        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_others_read_it_from_there),
+        cmocka_unit_test(test_extents),
+        cmocka_unit_test(test_regions),
+        cmocka_unit_test(test_channels),
+        cmocka_unit_test(test_windows),
     };
     return cmocka_run_group_tests_name("layouts", tests, NULL, NULL);
 }
