@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a graph's values are computed from. Nodes stand after those that they read, so one sweep over
-// them, from the last or from the first, sees all paths.
+// What a graph's values are computed from. Nodes stand after those that they read, so one sweep
+// over them, from the last or from the first, sees all paths.
 #include "graph/private.h"
 
 void graph_mark_operands(const Graph *g, bool *values, bool *nodes)

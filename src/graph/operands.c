@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nodes of very many operands become several of few, where the op says that it folds: kernels stay
-// small so, whatever a model joins or adds up.
+// small so, whatever a model joins or adds up. Nodes of more results than their op has become one
+// node for each, where there is an op of the results one by one: it has the attribute `part`.
 #include "graph/specialise.h"
 
 enum { MAX_OPERANDS = 64 };
@@ -25,6 +26,47 @@ bool specialise_operands(Specialiser *s, GraphNode *n, GraphValue ***input)
         }
         n->ninput = count;
         *input = parts;
+    }
+    return true;
+}
+
+// The way to read the node result by result; NULL: there is none, or no need.
+static const OpBinding *by_part(const Specialiser *s, const GraphNode *n)
+{
+    Sym part = intern(s->to->library->names, "part");
+    if (!n->choices.n || n->noutput <= NREST(KID((Node *)n->choices.at[0]->decl, OP, results)))
+        return NULL;
+    for (int i = 0; i < n->choices.n; i++) {
+        Node *attrs = KID((Node *)n->choices.at[i]->decl, OP, attrs);
+        for (int k = 0; k < NREST(attrs); k++)
+            if (REST(attrs)[k]->u.sym == part) return n->choices.at[i];
+    }
+    return NULL;
+}
+
+bool specialise_results(Specialiser *s, const GraphNode *n, GraphValue *const *input,
+                        GraphValue **output)
+{
+    const OpBinding *binding = by_part(s, n);
+    if (!binding) return specialise_node(s, n, input, output);
+    Interner *names = s->to->library->names;
+    Value *count = NEW(s->to->arena, Value);
+    *count = value_int(n->noutput);
+    for (int i = 0; i < n->noutput; i++) {
+        if (!n->output[i]) continue;
+        GraphNode one = *n;
+        Value *part = NEW(s->to->arena, Value);
+        *part = value_int(i);
+        one.choices = (OpBindings){0};
+        VEC_PUSH(s->scratch, &one.choices, binding);
+        one.attrs = (Map){0};
+        for (int k = 0; k < n->attrs.n; k++)
+            map_put(s->scratch, &one.attrs, n->attrs.entry[k].key, n->attrs.entry[k].value);
+        map_put(s->scratch, &one.attrs, intern(names, "num_outputs"), count);
+        map_put(s->scratch, &one.attrs, intern(names, "part"), part);
+        one.noutput = 1;
+        one.output = &n->output[i];
+        if (!specialise_node(s, &one, input, &output[i])) return false;
     }
     return true;
 }

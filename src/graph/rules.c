@@ -2,8 +2,8 @@
 // Rewriting by the library's rules: where a pattern matches and its condition holds, the nodes it
 // removes are replaced by the result's. Rules are tried in the order of their texts, each
 // everywhere, again and again until none applies; before each round what is computed twice is
-// computed once. While a rule is applied, Graph.nodes ends where it is tried next, so that the nodes
-// it makes are put there at no cost; what follows is in Match.ahead, the next one last.
+// computed once. While a rule is applied, Graph.nodes ends where it is tried next, so that the
+// nodes it makes are put there at no cost; what follows is in Match.ahead, the next one last.
 #include "graph/rules.h"
 #include "graph/specialise.h"
 
@@ -145,7 +145,7 @@ static void put_ahead(Match *m, GraphNode *n)
 {
     if (n->id == NODE_REMOVED) return;
     n->id = INT_MAX - m->ahead.n;
-    VEC_PUSH(m->scratch, &m->ahead, n);
+    VEC_PUSH(m->order, &m->ahead, n);
 }
 
 static void go_back(Match *m, int count)
@@ -169,7 +169,12 @@ static bool apply_everywhere(Match *m, int *count)
         bool fired = false;
         int first = m->g->nodes.n;
         if (n->id == NODE_REMOVED) continue;
-        if (ok && n->op->decl->u.sym == op) ok = try_rule(m, n, &fired);
+        if (ok && n->op->decl->u.sym == op) {
+            ArenaMark mark = arena_mark(m->scratch);
+            m->nodes = (GraphNodes){0};
+            ok = try_rule(m, n, &fired);
+            arena_reset(m->scratch, mark);
+        }
         if (fired) {
             put_ahead(m, n);
             go_back(m, m->g->nodes.n - first + m->nodes.n);
@@ -225,8 +230,8 @@ static void merge_equal(Match *m)
 
 bool graph_rewrite(Graph *g, const Rewriting *how, Diag *d)
 {
-    Arena scratch = {.nomem = g->arena->nomem};
-    Match m = {.g = g, .how = how, .diag = d, .scratch = &scratch};
+    Arena scratch = {.nomem = g->arena->nomem}, order = scratch;
+    Match m = {.g = g, .how = how, .diag = d, .scratch = &scratch, .order = &order};
     m.most = (int)max_i64(MIN_REWRITE, (int64_t)REWRITES_A_NODE * g->nodes.n);
     bool ok = true;
     int count = 0, before;
@@ -242,8 +247,10 @@ bool graph_rewrite(Graph *g, const Rewriting *how, Diag *d)
             if (count > earlier) graph_remove_dead(g, &scratch);
             g->fired.at[r] += count - earlier;
             arena_free(&scratch);
+            arena_free(&order);
         }
     } while (ok && count > before);
+    arena_free(&order);
     arena_free(&scratch);
     return ok;
 }

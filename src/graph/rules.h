@@ -21,7 +21,8 @@ typedef struct Match {
     Graph *g;
     const Rewriting *how;
     Diag *diag;
-    Arena *scratch;
+    Arena *scratch; // of one try
+    Arena *order;   // of `ahead`
     const Node *rule;
     Binding binding[RULE_MAX_BINDING];
     int nbinding;

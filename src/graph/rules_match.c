@@ -332,7 +332,6 @@ static bool closed(const Match *m)
     return true;
 }
 
-// Whether text has that name, or an operator or call of that op.
 static bool has_name(const Node *n, Sym name)
 {
     if (n->kind == N_NAME && n->u.sym == name) return true;
@@ -349,8 +348,8 @@ static bool has_op(const Library *l, const Node *n, Sym op)
     return false;
 }
 
-// A further root: after the others, and computed from a value that its pattern shares with theirs by
-// ops of the pattern. Of a value that many read, no reader is looked for.
+// A further root: after the others, and computed from a value that its pattern shares with theirs
+// by ops of the pattern. Of a value that many read, no reader is looked for.
 static GraphNode *further_root(Match *m, const Node *pattern, Sym op)
 {
     enum { MAX_READERS = 256, MAX_FOUND = 16, MAX_STEPS = 3 };

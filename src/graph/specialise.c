@@ -437,7 +437,7 @@ static bool visit(Specialiser *s, const GraphNode *n)
     GraphValue **output = NEW_ARRAY(s->scratch, GraphValue *, n->noutput);
     for (int i = 0; i < n->ninput; i++) input[i] = n->input[i] ? s->map[n->input[i]->id] : NULL;
     GraphNode few = *n;
-    if (!specialise_operands(s, &few, &input) || !specialise_node(s, &few, input, output))
+    if (!specialise_operands(s, &few, &input) || !specialise_results(s, &few, input, output))
         return false;
     for (int i = 0; i < n->noutput; i++) {
         if (!n->output[i]) continue;

@@ -43,6 +43,9 @@ bool specialise_nodes(Specialiser *s, const GraphNodes *nodes);
 
 // operands.c: leaves a copy of a node as many operands as a kernel should have.
 bool specialise_operands(Specialiser *s, GraphNode *n, GraphValue ***input);
+// The same as specialise_node, also for more results than the op has.
+bool specialise_results(Specialiser *s, const GraphNode *n, GraphValue *const *input,
+                        GraphValue **output);
 
 bool specialised_alike(const GraphValue *a, const GraphValue *b); // the same type and extents
 // Marks the inputs that unknown values are computed from.
