@@ -313,8 +313,9 @@ static void trim_epilogues(Fuser *f, Group *p)
     for (int i = p->epilogue.n - 1; i >= 0; i--) {
         GraphNode *n = p->epilogue.at[i];
         bool read = !n->op->view;
-        for (int r = 0; r < n->output[0]->readers.n; r++)
-            read = read || f->group_of[n->output[0]->readers.at[r]->id] == p;
+        const GraphValue *y = only_output(n);
+        for (int r = 0; r < y->readers.n; r++)
+            read = read || f->group_of[y->readers.at[r]->id] == p;
         if (read) continue;
         f->group_of[n->id] = NULL;
         memmove(p->epilogue.at + i, p->epilogue.at + i + 1,
