@@ -31,14 +31,24 @@ bool f_rank(Eval *e, const Args *a, Value *out)
     return true;
 }
 
-bool f_size(Eval *e, const Args *a, Value *out)
+static bool fold_pack(Eval *e, const Args *a, NodeKind op, int64_t empty, Value *out)
 {
     Value p;
-    *out = value_int(1);
+    *out = value_int(empty);
     if (!args_pack(e, a, 0, &p)) return false;
     for (int i = 0; i < p.u.tuple.n; i++)
-        if (!eval_binary(e, a->loc, N_MUL, *out, p.u.tuple.at[i], out)) return false;
+        if (!eval_binary(e, a->loc, op, *out, p.u.tuple.at[i], out)) return false;
     return true;
+}
+
+bool f_size(Eval *e, const Args *a, Value *out)
+{
+    return fold_pack(e, a, N_MUL, 1, out);
+}
+
+bool f_total(Eval *e, const Args *a, Value *out)
+{
+    return fold_pack(e, a, N_ADD, 0, out);
 }
 
 static bool at_hand(const Value *v, int64_t *out)

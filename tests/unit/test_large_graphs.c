@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-enum { NODES = 20000, OPERANDS = 3000, STACK_BYTES = 1 << 20 };
+enum { NODES = 20000, OPERANDS = 3000, PARTS = 600, STACK_BYTES = 1 << 20 };
 
 static const struct Chain {
     const char *name;
@@ -28,7 +28,7 @@ static const struct Chain {
 };
 
 typedef struct Job {
-    const struct Chain *chain;
+    const char *text;
     heald_status status;
     char error[2000];
 } Job;
@@ -56,15 +56,11 @@ static void write_chain(const struct Chain *c, Buf *out)
 static void *prepare(void *user)
 {
     Job *j = user;
-    Arena a = {0};
-    Buf text;
-    buf_init(&text, &a);
-    write_chain(j->chain, &text);
     heald_context *c;
     heald_context_options o = {.struct_size = sizeof o, .target = "interp"};
     heald_model *m = NULL;
     j->status = heald_context_create(HEALD_VERSION, &o, &c);
-    if (!j->status) j->status = heald_model_load_text(c, "chain.hd", buf_text(&text), "g", &m);
+    if (!j->status) j->status = heald_model_load_text(c, "graph.hd", j->text, "g", &m);
     heald_tensor *x = NULL;
     if (!j->status) j->status = heald_tensor_create(HEALD_F32, 2, (int64_t[]){4, 4}, &x);
     if (!j->status) j->status = heald_model_prepare(m, &x);
@@ -72,28 +68,57 @@ static void *prepare(void *user)
     heald_tensor_release(x);
     heald_model_destroy(m);
     heald_context_destroy(c);
-    arena_free(&a);
     return NULL;
+}
+
+static void prepare_on_small_stack(const char *name, const char *text)
+{
+    Job job = {.text = text};
+    pthread_attr_t attr;
+    pthread_t thread;
+    pthread_attr_init(&attr);
+    assert_int_equal(pthread_attr_setstacksize(&attr, STACK_BYTES), 0);
+    assert_int_equal(pthread_create(&thread, &attr, prepare, &job), 0);
+    pthread_join(thread, NULL);
+    pthread_attr_destroy(&attr);
+    if (job.status) fail_msg("%s: %s", name, job.error);
 }
 
 static void test_chains(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof chains / sizeof *chains; i++) {
-        Job job = {.chain = &chains[i]};
-        pthread_attr_t attr;
-        pthread_t thread;
-        pthread_attr_init(&attr);
-        assert_int_equal(pthread_attr_setstacksize(&attr, STACK_BYTES), 0);
-        assert_int_equal(pthread_create(&thread, &attr, prepare, &job), 0);
-        pthread_join(thread, NULL);
-        pthread_attr_destroy(&attr);
-        if (job.status) fail_msg("%s: %s", chains[i].name, job.error);
+        Arena a = {0};
+        Buf text;
+        buf_init(&text, &a);
+        write_chain(&chains[i], &text);
+        prepare_on_small_stack(chains[i].name, buf_text(&text));
+        arena_free(&a);
     }
+}
+
+// Each part knows the extents of all: what is done for one must not take time by their square.
+static void test_parts(void **state)
+{
+    (void)state;
+    Arena a = {0};
+    Buf text;
+    buf_init(&text, &a);
+    buf_printf(&text,
+               "fn extents() { concat(fill(4, 1), fill(%d, 0)) }\n"
+               "graph g(x: f32[4, 4]) -> (y) {\n  y = concat(",
+               PARTS - 4);
+    for (int i = 0; i < PARTS; i++)
+        buf_printf(&text,
+                   "%ssplit_part(x; axis = 0, split = extents(), num_outputs = %d, part = %d)",
+                   i ? ", " : "", PARTS, i);
+    buf_puts(&text, "; axis = 0);\n}\n");
+    prepare_on_small_stack("parts", buf_text(&text));
+    arena_free(&a);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_chains)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_chains), cmocka_unit_test(test_parts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
