@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What stands inside [ ]: packs, the broadcast mark ~i..., an axis left out (..axis) or replaced (i
-// @ axis: l), and tuples used as tables.
+// @ axis: l), and tuples used as tables. Whether indices lie within extents, and positions there.
 #include "lang/eval.h"
 
 bool eval_axes(Eval *e, Loc loc, Value axes, int rank, bool *set)
@@ -198,4 +198,57 @@ bool eval_tuple_index(Eval *e, Loc loc, Value base, Value index, Value *out)
         return eval_fail(e, loc, "a pack is indexed by one number or pack, not %d",
                          index.u.tuple.n);
     return element(e, loc, base, index.u.tuple.at[0], out);
+}
+
+// a < b or a <= b, known where their bounds say it.
+static bool known_less(Eval *e, Loc loc, NodeKind op, Value a, Value b, Value *out)
+{
+    Node *x, *y;
+    int64_t xlo, xhi, ylo, yhi;
+    if (!eval_index(e, loc, a, &x) || !eval_index(e, loc, b, &y)) return false;
+    *out = value_bool(true);
+    if (node_bounds(x, &xlo, &xhi) && node_bounds(y, &ylo, &yhi) &&
+        (op == N_LE ? xhi <= ylo : xhi < ylo))
+        return true;
+    return eval_binary(e, loc, op, a, b, out);
+}
+
+bool pack_within(Eval *e, Loc loc, int n, const Value *index, const Value *dims, Value *out)
+{
+    *out = value_bool(true);
+    for (int i = 0; i < n; i++) {
+        Value lo, hi;
+        if (!known_less(e, loc, N_LE, value_int(0), index[i], &lo) ||
+            !known_less(e, loc, N_LT, index[i], dims[i], &hi) ||
+            !eval_binary(e, loc, N_LAND, *out, lo, out) ||
+            !eval_binary(e, loc, N_LAND, *out, hi, out))
+            return false;
+    }
+    return true;
+}
+
+bool values_ravel(Eval *e, Loc loc, int n, const Value *index, const Value *dims, Value *out)
+{
+    *out = n ? index[0] : value_int(0);
+    for (int i = 1; i < n; i++)
+        if (!eval_binary(e, loc, N_MUL, *out, dims[i], out) ||
+            !eval_binary(e, loc, N_ADD, *out, index[i], out))
+            return false;
+    return true;
+}
+
+bool values_unravel(Eval *e, Loc loc, Value linear, int n, const Value *dims, Value *out)
+{
+    *out = value_tuple(e->arena, n, NULL);
+    linear = eval_pin(e, "linear", linear);
+    for (int i = n - 1; i >= 0; i--) {
+        if (i == 0) {
+            out->u.tuple.at[0] = linear;
+            break;
+        }
+        if (!eval_binary(e, loc, N_MOD, linear, dims[i], &out->u.tuple.at[i]) ||
+            !eval_binary(e, loc, N_DIV, linear, dims[i], &linear))
+            return false;
+    }
+    return true;
 }
