@@ -179,7 +179,9 @@ static int take_file(ModelJob *j, const char *text)
         if (i < j->ninput) buf_printf(&names, "%s%s", i ? ", " : "", known);
     }
     if (i == j->ninput + j->noptional) {
-        if (j->noptional) buf_printf(&names, " (and %d optional ones)", j->noptional);
+        if (j->noptional)
+            buf_printf(&names, "%s%d optional one%s", j->ninput ? " and " : "", j->noptional,
+                       j->noptional > 1 ? "s" : "");
         return cli_error(c, "%s has no input '%s'; its inputs are: %s", j->path, name,
                          buf_text(&names));
     }

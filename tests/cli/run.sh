@@ -78,7 +78,7 @@ err "the name is told" "two initializers are called 'k'"
 try "no such input file" 2 run $mnist --input Input3="$work/none.npy"
 err "the input file is named" 'none\.npy: No such file'
 try "no such input" 2 run $mnist --input image=$mnist/test_data_set_0/input_0.pb
-err "inputs there are" "no input 'image'; its inputs are: Input3 \(and 8 optional ones\)"
+err "inputs there are" "no input 'image'; its inputs are: Input3 and 8 optional ones"
 try "an input without a file" 2 run $mnist --input Input3
 try "a file of no known kind" 2 run $mnist --input Input3=README.md
 err "it is named as well" 'README\.md'
