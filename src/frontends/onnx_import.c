@@ -391,16 +391,23 @@ static Value dimension(Import *im, const OnnxDim *d)
 
 // An initializer that is an input too: of its own shape, but for extents that the input leaves
 // open.
-static void input_with_default(Import *im, const OnnxValueInfo *info, const GraphValue *v)
+static bool input_with_default(Import *im, const OnnxValueInfo *info, const GraphValue *v)
 {
     const OnnxTensorType *t = info->type ? info->type->tensor_type : NULL;
-    bool declared = t && t->shape && t->shape->dim.n == v->rank;
+    bool declared = t && t->shape, agrees = !declared || t->shape->dim.n == v->rank;
     Value dims[GRAPH_MAX_RANK];
-    for (int i = 0; i < v->rank; i++) {
+    for (int i = 0; agrees && i < v->rank; i++) {
         dims[i] = declared ? dimension(im, &t->shape->dim.at[i]) : v->dims[i];
-        if (dims[i].kind == V_INT) dims[i] = v->dims[i];
+        agrees = dims[i].kind != V_INT || value_equal(&dims[i], &v->dims[i]);
+    }
+    if (!agrees) {
+        return import_fail(im, arena_printf(im->arena,
+                                            "the initializer '%s' has another shape than the input "
+                                            "of that name",
+                                            v->name));
     }
     graph_default(im->graph, v, dims);
+    return true;
 }
 
 static bool is_input(const Import *im, const GraphValue *v)
@@ -417,10 +424,7 @@ static bool input(Import *im, const OnnxValueInfo *v)
     const GraphValue *found = import_find(im, v->name);
     if (found && is_input(im, found))
         return import_fail(im, arena_printf(im->arena, "two inputs are called '%s'", v->name));
-    if (found) {
-        input_with_default(im, v, found);
-        return true;
-    }
+    if (found) return input_with_default(im, v, found);
     const OnnxTensorType *t = v->type ? v->type->tensor_type : NULL;
     DType type = t ? dtype_from_onnx(t->elem_type) : DT_NONE;
     if (type == DT_NONE) {

@@ -102,14 +102,6 @@ static bool complete_auto_pad(Arena *a, const Library *l, const GraphNode *n,
     return true;
 }
 
-static bool declares(const Node *decl, Sym name)
-{
-    Node *attrs = KID((Node *)decl, OP, attrs);
-    for (int i = 0; i < NREST(attrs); i++)
-        if (REST(attrs)[i]->u.sym == name) return true;
-    return false;
-}
-
 static bool may_drop(Sym name, const Value *v)
 {
     if (!strcmp(name, "auto_pad")) return true;
@@ -136,7 +128,7 @@ static bool names_type(const Node *decl, Sym name)
 bool graph_knows_attr(const Graph *g, const Node *decl, const char *name, const Value *v)
 {
     Sym sym = intern(g->library->names, name);
-    if (!declares(decl, sym)) return may_drop(sym, v);
+    if (!op_has_attr(decl, sym)) return may_drop(sym, v);
     return !names_type(decl, sym) || v->kind != V_INT || v->u.i == 0 ||
            dtype_from_onnx(v->u.i) != DT_NONE;
 }
@@ -146,7 +138,7 @@ static void complete_num_outputs(Arena *a, const Library *l, const Node *decl, c
                                  Map *attrs)
 {
     Sym name = intern(l->names, "num_outputs");
-    if (!declares(decl, name) || map_get(attrs, name)) return;
+    if (!op_has_attr(decl, name) || map_get(attrs, name)) return;
     Value *v = NEW(a, Value);
     *v = value_int(n->noutput);
     map_put(a, attrs, name, v);
@@ -159,7 +151,7 @@ static void complete_axes(Arena *a, const Library *l, const Node *decl, Map *att
     const Value *noop = map_get(attrs, intern(l->names, "noop_with_empty_axes"));
     Value *given = map_get(attrs, axes);
     bool none = !given || (given->kind == V_TUPLE && given->u.tuple.n == 0);
-    if ((!noop && !given) || !none || !declares(decl, axes)) return;
+    if ((!noop && !given) || !none || !op_has_attr(decl, axes)) return;
     if (!given) map_put(a, attrs, axes, given = NEW(a, Value));
     *given = noop && noop->u.i ? value_tuple(a, 0, NULL) : value_none();
 }
@@ -167,7 +159,7 @@ static void complete_axes(Arena *a, const Library *l, const Node *decl, Map *att
 bool attrs_complete(Arena *a, const Library *l, const Node *decl, const GraphNode *n,
                     GraphValue *const *input, int ninput, Map *attrs, Diag *d)
 {
-    if (!declares(decl, intern(l->names, "auto_pad")) && ninput > 0 &&
+    if (!op_has_attr(decl, intern(l->names, "auto_pad")) && ninput > 0 &&
         !complete_auto_pad(a, l, n, input, attrs, d)) {
         return false;
     }
@@ -179,7 +171,7 @@ bool attrs_complete(Arena *a, const Library *l, const Node *decl, const GraphNod
         Value *v = attrs->entry[i].value;
         if (v->kind == V_NONE) continue;
         if (v->kind == V_INT && v->u.i == 0 && names_type(decl, name)) continue; // UNDEFINED
-        if (declares(decl, name)) {
+        if (op_has_attr(decl, name)) {
             map_put(a, &kept, name, v);
         } else if (!may_drop(name, v)) {
             Buf text;

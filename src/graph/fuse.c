@@ -75,14 +75,6 @@ static GraphValue *only_output(const GraphNode *n)
     return v;
 }
 
-static bool same_dims(const GraphValue *a, const GraphValue *b)
-{
-    if (a->rank != b->rank) return false;
-    for (int i = 0; i < a->rank; i++)
-        if (!value_equal(&a->dims[i], &b->dims[i])) return false;
-    return true;
-}
-
 static bool same_size(const Fuser *f, const GraphValue *a, const GraphValue *b)
 {
     Value n = graph_value_size(f->arena, a), m = graph_value_size(f->arena, b);
@@ -209,7 +201,7 @@ static const char *refuse_epilogue(Fuser *f, Group *p, GraphNode *r)
         if (!v || !in_group(f, p, v)) continue;
         OpAccess a = access_of(r, i);
         bool same = view || a == ACCESS_NONE || a == ACCESS_SAME ||
-                    (a == ACCESS_BROADCAST && same_dims(v, y));
+                    (a == ACCESS_BROADCAST && graph_same_dims(v, y));
         if (!same) return "reads other elements";
         evaluations += f->evaluations[v->id];
     }

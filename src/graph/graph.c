@@ -177,6 +177,14 @@ Value graph_value_size(Arena *a, const GraphValue *v)
     return size_value(a, value_expr(n));
 }
 
+bool graph_same_dims(const GraphValue *a, const GraphValue *b)
+{
+    if (a->rank != b->rank) return false;
+    for (int i = 0; i < a->rank; i++)
+        if (!value_equal(&a->dims[i], &b->dims[i])) return false;
+    return true;
+}
+
 int64_t graph_value_nelem(const GraphValue *v)
 {
     int64_t dims[GRAPH_MAX_RANK], n = 1;

@@ -72,14 +72,6 @@ static int64_t bytes_of(const GraphValue *v)
     return n < 0 ? 0 : dtype_bytes(v->type, n);
 }
 
-static bool same_dims(const GraphValue *a, const GraphValue *b)
-{
-    if (a->rank != b->rank) return false;
-    for (int i = 0; i < a->rank; i++)
-        if (!value_equal(&a->dims[i], &b->dims[i])) return false;
-    return true;
-}
-
 static const Wish *wish_for(const Wishes *w, const GraphValue *v, bool result)
 {
     for (int i = 0; i < w->n; i++)
@@ -112,12 +104,12 @@ static void make_wishing(Layouts *l, Member *m)
     for (int i = 0; i < p->inputs.n; i++) {
         GraphValue *v = p->inputs.at[i];
         const Wish *w = wish_for(&wishes, v, false);
-        bool follows = !reads_directly(anchor, v) && same_dims(v, anchor->output[0]);
+        bool follows = !reads_directly(anchor, v) && graph_same_dims(v, anchor->output[0]);
         Port port = {v, w ? index_of(l, &w->layout) : follows ? follow : AS_IT_LIES, w != NULL};
         VEC_PUSH(l->arena, &m->reads, port);
     }
     for (int i = 0; i < p->outputs.n; i++) {
-        bool follows = same_dims(p->outputs.at[i], anchor->output[0]);
+        bool follows = graph_same_dims(p->outputs.at[i], anchor->output[0]);
         Port port = {p->outputs.at[i], follows ? follow : AS_IT_LIES, follows && result};
         VEC_PUSH(l->arena, &m->writes, port);
     }
@@ -244,9 +236,9 @@ static int64_t border(const Layouts *l, const GraphValue *v)
     for (int i = 0; i < l->readers[v->id].n; i++) {
         const Member *m = &l->member[l->readers[v->id].at[i]];
         int wants = layout_at(m, port_of(m, v, false));
-        bool new = wants != at &&wants != EITHER_WAY;
-        for (int k = 0; new &&k < nseen; k++) new = seen[k] != wants;
-        if (new &&nseen < (int)COUNT(seen)) seen[nseen++] = wants;
+        bool first = wants != at && wants != EITHER_WAY;
+        for (int k = 0; first && k < nseen; k++) first = seen[k] != wants;
+        if (first && nseen < (int)COUNT(seen)) seen[nseen++] = wants;
     }
     return 2 * bytes_of(v) * nseen;
 }

@@ -80,13 +80,30 @@ static Value times(Arena *a, Value x, Value y)
     return size_value(a, (Value){.kind = V_EXPR, .u.expr = node_binary(a, N_MUL, n, m)});
 }
 
+// The value in a layout in whose memory the group finds its input i; NULL: it is there as it is.
+static const GraphValue *packed_input(const Group *p, int i)
+{
+    const GraphValue *v = p->inputs.at[i], *m = group_memory(p, i);
+    return m == v || m->producer->input[0] != v ? NULL : m;
+}
+
+// Whether something of the group lies in a layout: then its axes stay as they are.
+static bool any_packed(const Group *p)
+{
+    bool any = false;
+    for (int i = 0; i < p->inputs.n; i++) any = any || packed_input(p, i);
+    for (int i = 0; i < p->outputs.n; i++) any = any || p->outputs.at[i]->stored;
+    return any;
+}
+
 // Adjacent axes along which every value is either whole or broadcast become one, and axes of extent
 // 1 go.
 static void collapse(Lower *l)
 {
     const Group *p = l->group;
     const GraphValue *hole = p->anchor->output[0];
-    if (!all_collapse(p) || !hole || hole->rank < 2 || !is_regular(p, hole)) return;
+    if (!all_collapse(p) || !hole || hole->rank < 2 || any_packed(p) || !is_regular(p, hole))
+        return;
     int rank = hole->rank, merged = 0, axis_of[GRAPH_MAX_RANK];
     Value size[GRAPH_MAX_RANK];
     int last = -1;
@@ -187,13 +204,6 @@ static void note_extents(Lower *l, const GraphValue *v, const Tensor *t)
     const Value *merged = lower_value(l, v)->dims, *dims = merged ? merged : v->dims;
     if (t->rank != (merged ? l->rank : v->rank)) return;
     for (int k = 0; k < t->rank; k++) kernel_dims_note(&l->sizes, dims[k], t->dims[k]);
-}
-
-// The value in a layout in whose memory the group finds its input i; NULL: it is there as it is.
-static const GraphValue *packed_input(const Group *p, int i)
-{
-    const GraphValue *v = p->inputs.at[i], *m = group_memory(p, i);
-    return m == v || m->producer->input[0] != v ? NULL : m;
 }
 
 // What lies in a layout is read by way of what undoes it, and directly where l->in_order.

@@ -36,11 +36,8 @@ static const OpBinding *by_part(const Specialiser *s, const GraphNode *n)
     Sym part = intern(s->to->library->names, "part");
     if (!n->choices.n || n->noutput <= NREST(KID((Node *)n->choices.at[0]->decl, OP, results)))
         return NULL;
-    for (int i = 0; i < n->choices.n; i++) {
-        Node *attrs = KID((Node *)n->choices.at[i]->decl, OP, attrs);
-        for (int k = 0; k < NREST(attrs); k++)
-            if (REST(attrs)[k]->u.sym == part) return n->choices.at[i];
-    }
+    for (int i = 0; i < n->choices.n; i++)
+        if (op_has_attr(n->choices.at[i]->decl, part)) return n->choices.at[i];
     return NULL;
 }
 

@@ -81,6 +81,14 @@ OpBindings op_table_onnx(const OpTable *t, const char *name, int64_t opset, bool
     return out;
 }
 
+bool op_has_attr(const Node *decl, Sym name)
+{
+    Node *attrs = KID((Node *)decl, OP, attrs);
+    for (int i = 0; i < NREST(attrs); i++)
+        if (REST(attrs)[i]->u.sym == name) return true;
+    return false;
+}
+
 const OpInfo *op_info(OpTable *t, const Node *decl)
 {
     OpInfo *info = map_get(&t->infos, decl);

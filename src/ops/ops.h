@@ -56,6 +56,7 @@ typedef VEC(const OpBinding *) OpBindings;
 typedef struct OpTable OpTable;
 OpTable *op_table_new(Arena *a, const Library *l);
 const OpInfo *op_info(OpTable *t, const Node *decl);
+bool op_has_attr(const Node *decl, Sym name);
 
 // The declarations for an ONNX operator at an opset, in order of declaration: those of the highest
 // version not above it. name: "Conv", or "com.microsoft.Gelu" outside the default domain. n is 0 if
