@@ -68,15 +68,18 @@ static bool pool(Maker *m, RgNode *n)
     return true;
 }
 
-// Another image of the same extents, or one element for each channel.
+// Another image that broadcasts to this one, or one element for each channel.
 static bool two(Maker *m, RgNode *n)
 {
     const RgValue x = m->g->values.at[n->input[0]];
     int other = image(m);
     const int64_t dims[] = {1, x.dims[1], 1, 1};
-    bool same = true;
-    for (int i = 0; i < 4; i++) same = same && m->g->values.at[other].dims[i] == x.dims[i];
-    if (!same) other = rg_chance(&m->random, 50) ? input(m, 4, dims, true) : n->input[0];
+    bool fits = true;
+    for (int i = 0; i < 4; i++) {
+        int64_t d = m->g->values.at[other].dims[i];
+        fits = fits && (d == x.dims[i] || d == 1);
+    }
+    if (!fits) other = rg_chance(&m->random, 50) ? input(m, 4, dims, true) : n->input[0];
     n->input[n->ninput++] = other;
     return true;
 }
