@@ -103,3 +103,13 @@ def measure(torch, flush, contenders, samples):
             if i >= 3:
                 times[c].append(begin.elapsed_time(end) * 1e3)
     return [statistics.median(t) for t in times]
+
+
+def add_compiled(torch, found, function, *tensors):
+    """Adds `function` of these tensors by torch.compile to the peers, where that works."""
+    try:
+        compiled_function = torch.compile(function)
+        compiled_function(*tensors)
+        found["compile"] = lambda: compiled_function(*tensors)
+    except Exception as e:  # no Triton, no compiler
+        print(f"# torch.compile: {str(e).splitlines()[0][:100]}")

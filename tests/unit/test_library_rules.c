@@ -300,6 +300,15 @@ static void test_moves(void **state)
          "slice slice relu concat", true, NULL},
         {"x: f32[6, 8], w: f32[2, 4]", "y = relu(reshape(x; shape = (2, 3, 2, 4)) + w);",
          "add reshape relu", true, NULL},
+    };
+    (void)state;
+    RUN(cases);
+}
+
+// Around chains of nodes that treat each element alike.
+static void test_transposes(void **state)
+{
+    static const Case cases[] = {
         {"x: f32[2, 3, 4], w: f32[3]",
          "y = exp(transpose(transpose(x; perm = (0, 2, 1)) + w; perm = (0, 2, 1)));", "add exp",
          true, NULL},
@@ -492,8 +501,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_activations), cmocka_unit_test(test_identities),
-        cmocka_unit_test(test_moves),       cmocka_unit_test(test_norms),
-        cmocka_unit_test(test_products),    cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_moves),       cmocka_unit_test(test_transposes),
+        cmocka_unit_test(test_norms),       cmocka_unit_test(test_products),
+        cmocka_unit_test(test_attention),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
