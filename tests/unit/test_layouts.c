@@ -137,8 +137,8 @@ static void describe(Case *c, const CompiledModel *m)
     c->steps = buf_text(&steps);
 }
 
-// The first output, computed by the interpreter.
-static const void *run(Case *c, bool off, size_t *size)
+// The outputs, computed by the interpreter.
+static void run(Case *c, bool off, const void **result)
 {
     Arena *a = &c->arena;
     CompileOptions o = {.builder.interpret = true, .fuse.off = off};
@@ -166,14 +166,12 @@ static const void *run(Case *c, bool off, size_t *size)
     PlanRunner *r;
     assert_int_equal(plan_runner_create(m->plan, device, NULL, &r, &e), HEALD_OK);
     if (plan_run_tensors(r, in, out, &e)) give_up(c, e.text);
-    const void *data = heald_tensor_data(out[0]);
-    *size = (size_t)graph_value_bytes(c->graph->outputs.at[0]);
+    for (int i = 0; i < c->graph->outputs.n; i++) result[i] = heald_tensor_data(out[i]);
     for (int i = 0; i < c->graph->inputs.n; i++) heald_tensor_release(in[i]);
     for (int i = 0; i < c->graph->outputs.n; i++) heald_tensor_release(out[i]);
     plan_runner_destroy(r);
     device_close(device);
     model_release(m);
-    return data;
 }
 
 // What was said about layouts, once results are the same with and without. npack: steps that lay
@@ -181,11 +179,12 @@ static const void *run(Case *c, bool off, size_t *size)
 static void expect(const char *text, bool open, const char *said, int npack)
 {
     Case c;
-    size_t size, n;
+    const void *want[4], *have[4];
     open_case(&c, text, open);
-    const void *want = run(&c, true, &size);
-    const void *have = run(&c, false, &n);
-    assert_memory_equal(have, want, size);
+    run(&c, true, want);
+    run(&c, false, have);
+    for (int i = 0; i < c.graph->outputs.n; i++)
+        assert_memory_equal(have[i], want[i], (size_t)graph_value_bytes(c.graph->outputs.at[i]));
     if (said) assert_string_equal(c.said, said);
     int count = 0;
     for (const char *s = c.steps; (s = strstr(s, "h_pack_")); s++) count++;
@@ -303,6 +302,28 @@ static void test_channels(void **state)
            false, NULL, 1);
 }
 
+// What is computed where they load and store: before, two results, sums of rows.
+static void test_hooks(void **state)
+{
+    (void)state;
+    static const char *const anchors[] = {"conv(relu(x) * s, w; pads = (1, 1, 1, 1))",
+                                          "conv(relu(x), w; strides = (2, 1)) ",
+                                          "conv(x + s, v; group = 32, pads = (1, 1, 1, 1))",
+                                          "max_pool(conv(x, w) + s; kernel_shape = (2, 2))",
+                                          "average_pool(relu(conv(x, w)); kernel_shape = (2, 2))"};
+    for (size_t i = 0; i < COUNT(anchors); i++) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "graph g(x: f32[2, 32, 7, 18], s: const f32[32, 1, 1], w: const f32[32, 32, 3, "
+                 "3],\n  v: const f32[32, 1, 3, 3]) -> (y, z, r) {\n"
+                 "  let a = %s; y = relu(a); z = conv(y * 2.0 + a, w);\n"
+                 "  r = reduce_sum(a; axes = (3,)); }",
+                 anchors[i]);
+        expect(text, false, NULL, -1);
+        expect(text, true, NULL, -1);
+    }
+}
+
 // What scales channels, or pixels, is no image: the axes along which it is whole stay apart.
 static void test_scales(void **state)
 {
@@ -358,6 +379,7 @@ int main(void)
         cmocka_unit_test(test_regions),
         cmocka_unit_test(test_channels),
         cmocka_unit_test(test_scales),
+        cmocka_unit_test(test_hooks),
         cmocka_unit_test(test_windows),
     };
     return cmocka_run_group_tests_name("layouts", tests, NULL, NULL);
