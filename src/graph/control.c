@@ -349,12 +349,20 @@ bool control_unrolls(Specialiser *s, const GraphNode *n)
     return count <= MAX_NODES / body_nodes(n->body);
 }
 
+static bool gives_all(Specialiser *s, const GraphNode *n)
+{
+    for (int i = 0; i < n->noutput; i++)
+        if (n->output[i] && !s->map[n->output[i]->id])
+            return bad_node(s, n, "gives no value to one of its outputs");
+    return true;
+}
+
 bool specialise_control(Specialiser *s, const GraphNode *n)
 {
     if (n->is_if) return conditional(s, n);
     switch (n->control) {
-    case CONTROL_LOOP: return loop(s, n);
-    case CONTROL_SCAN: return scan(s, n);
+    case CONTROL_LOOP: return loop(s, n) && gives_all(s, n);
+    case CONTROL_SCAN: return scan(s, n) && gives_all(s, n);
     default: BUG("control %d", (int)n->control);
     }
 }
