@@ -137,6 +137,17 @@ bool attrs_equal(const Map *a, const Map *b)
     return true;
 }
 
+Map attrs_copy(Arena *a, const Map *attrs)
+{
+    Map copy = {0};
+    for (int i = 0; i < attrs->n; i++) {
+        Value *v = arena_copy(a, attrs->entry[i].value, sizeof(Value));
+        if (v->kind == V_TUPLE) *v = value_tuple(a, v->u.tuple.n, v->u.tuple.at);
+        map_put(a, &copy, attrs->entry[i].key, v);
+    }
+    return copy;
+}
+
 static int count_nodes(const Node *n, int most)
 {
     int count = 1;

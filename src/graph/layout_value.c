@@ -29,11 +29,7 @@ static void make_step(Graph *g, GraphValue *v, const Node *op, const Map *attrs,
     n->op = op_info(g->ops, op);
     n->input = arena_copy(a, &v, sizeof v);
     n->output = arena_copy(a, &out, sizeof out);
-    for (int i = 0; i < attrs->n; i++) {
-        Value *copy = arena_copy(a, attrs->entry[i].value, sizeof(Value));
-        if (copy->kind == V_TUPLE) *copy = value_tuple(a, copy->u.tuple.n, copy->u.tuple.at);
-        map_put(a, &n->attrs, attrs->entry[i].key, copy);
-    }
+    n->attrs = attrs_copy(a, attrs);
 }
 
 static bool is_shape(const Tensor *t)

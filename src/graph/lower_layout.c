@@ -86,12 +86,7 @@ static void add_wish(Lower *l, GraphValue *v, const Preference *p, Wishes *out)
 {
     Arena *a = l->g->arena;
     Wish w = {.value = v, .layout = *p};
-    w.layout.attrs = (Map){0};
-    for (int i = 0; i < p->attrs.n; i++) {
-        Value *copy = arena_copy(a, p->attrs.entry[i].value, sizeof(Value));
-        if (copy->kind == V_TUPLE) *copy = value_tuple(a, copy->u.tuple.n, copy->u.tuple.at);
-        map_put(a, &w.layout.attrs, p->attrs.entry[i].key, copy);
-    }
+    w.layout.attrs = attrs_copy(a, &p->attrs);
     if (p->worth.kind == V_INT) w.worth = p->worth.u.i;
     else if (p->worth.kind == V_EXPR && !size_hint(p->worth.u.expr, &w.worth)) w.worth = 0;
     VEC_PUSH(a, out, w);

@@ -56,9 +56,7 @@ bool specialise_results(Specialiser *s, const GraphNode *n, GraphValue *const *i
         *part = value_int(i);
         one.choices = (OpBindings){0};
         VEC_PUSH(s->scratch, &one.choices, binding);
-        one.attrs = (Map){0};
-        for (int k = 0; k < n->attrs.n; k++)
-            map_put(s->scratch, &one.attrs, n->attrs.entry[k].key, n->attrs.entry[k].value);
+        one.attrs = attrs_copy(s->scratch, &n->attrs);
         map_put(s->scratch, &one.attrs, intern(names, "num_outputs"), count);
         map_put(s->scratch, &one.attrs, intern(names, "part"), part);
         one.noutput = 1;

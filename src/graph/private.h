@@ -13,6 +13,7 @@ bool size_is_large(const Value *v);                    // to keep, so that sizes
 Value graph_value_size(Arena *a, const GraphValue *v); // how many elements
 bool graph_same_dims(const GraphValue *a, const GraphValue *b);
 bool attrs_equal(const Map *a, const Map *b);
+Map attrs_copy(Arena *a, const Map *attrs); // with their values
 // require.c: another requirement, at a node; false with a diagnostic if it never holds.
 bool graph_require(Graph *g, const Node *cond, const char *message, const GraphNode *n, Diag *d);
 

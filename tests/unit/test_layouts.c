@@ -302,6 +302,18 @@ static void test_channels(void **state)
            false, NULL, 1);
 }
 
+// The same graph with each of the expressions for %, extents known and open.
+static void expect_each(const char *text, const char *const *expression, size_t n)
+{
+    const char *at = strchr(text, '%');
+    for (size_t i = 0; i < n; i++) {
+        char all[512];
+        snprintf(all, sizeof all, "%.*s%s%s", (int)(at - text), text, expression[i], at + 1);
+        expect(all, false, NULL, -1);
+        expect(all, true, NULL, -1);
+    }
+}
+
 // What is computed where they load and store: before, two results, sums of rows.
 static void test_hooks(void **state)
 {
@@ -311,17 +323,11 @@ static void test_hooks(void **state)
                                           "conv(x + s, v; group = 32, pads = (1, 1, 1, 1))",
                                           "max_pool(conv(x, w) + s; kernel_shape = (2, 2))",
                                           "average_pool(relu(conv(x, w)); kernel_shape = (2, 2))"};
-    for (size_t i = 0; i < COUNT(anchors); i++) {
-        char text[512];
-        snprintf(text, sizeof text,
-                 "graph g(x: f32[2, 32, 7, 18], s: const f32[32, 1, 1], w: const f32[32, 32, 3, "
-                 "3],\n  v: const f32[32, 1, 3, 3]) -> (y, z, r) {\n"
-                 "  let a = %s; y = relu(a); z = conv(y * 2.0 + a, w);\n"
-                 "  r = reduce_sum(a; axes = (3,)); }",
-                 anchors[i]);
-        expect(text, false, NULL, -1);
-        expect(text, true, NULL, -1);
-    }
+    expect_each("graph g(x: f32[2, 32, 7, 18], s: const f32[32, 1, 1], w: const f32[32, 32, 3, "
+                "3],\n  v: const f32[32, 1, 3, 3]) -> (y, z, r) {\n"
+                "  let a = %; y = relu(a); z = conv(y * 2.0 + a, w);\n"
+                "  r = reduce_sum(a; axes = (3,)); }",
+                anchors, COUNT(anchors));
 }
 
 // What scales channels, or pixels, is no image: the axes along which it is whole stay apart.
@@ -331,15 +337,9 @@ static void test_scales(void **state)
     static const char *const scales[] = {
         "global_average_pool(a)", "sigmoid(conv(global_average_pool(a), w))",
         "reduce_mean(a; axes = (1,))", "reduce_max(a; axes = (2,))", "reduce_mean(a; axes = (0,))"};
-    for (size_t i = 0; i < COUNT(scales); i++) {
-        char text[256];
-        snprintf(text, sizeof text,
-                 "graph g(x: f32[2, 32, 12, 6], w: const f32[32, 32, 1, 1]) -> (y) {\n"
-                 "  let a = conv(x, w); y = a * %s; }",
-                 scales[i]);
-        expect(text, false, NULL, -1);
-        expect(text, true, NULL, -1);
-    }
+    expect_each("graph g(x: f32[2, 32, 12, 6], w: const f32[32, 32, 1, 1]) -> (y) {\n"
+                "  let a = conv(x, w); y = a * %; }",
+                scales, COUNT(scales));
 }
 
 // Strides, dilations, edges, other ranks; windows that are no part of an image.
