@@ -61,11 +61,11 @@ def candidates(kind, shape):
         tiles = ["(128, 256, 64, 64)", "(256, 128, 64, 64)", "(128, 128, 64, 64)", "(128, 128, 64, 32)"]
         return [("matmul_mma", f"tile={t};depth={d};stages={g}")
                 for t in tiles for d, g in ((32, 3), (32, 4), (32, 5), (64, 3))]
-    tiles = ["(64, 128, 32, 64)", "(64, 64, 32, 32)", "(32, 64, 16, 32)", "(32, 32, 16, 16)"]
+    tiles = ["(64, 128, 32, 64)", "(64, 128, 32, 32)", "(64, 64, 32, 32)", "(64, 64, 32, 16)", "(32, 64, 16, 32)", "(32, 32, 16, 16)"]
     if m >= 512:
-        tiles = ["(128, 128, 64, 32)", "(128, 64, 32, 32)"] + tiles
-    return [("matmul_mma", f"tile={t};split={s};stages={g}")
-            for t in tiles for s in (1, 2, 4) for g in (3, 4)]
+        tiles = ["(128, 128, 64, 32)", "(128, 64, 32, 32)"] + tiles[:4]
+    return [("matmul_mma", f"tile={t};split={s};depth={d};stages={g}")
+            for t in tiles for s in (1, 2, 4) for d, g in ((32, 4), (64, 3), (64, 4), (64, 5))]
 
 
 def job_of(kind, shape, fused, arch, template="", choices=""):

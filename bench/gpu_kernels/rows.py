@@ -46,7 +46,7 @@ def main():
         print(f"# {torch.cuda.get_device_name()}, {arch}, torch {torch.__version__}")
     rows = [(kind, shape) for kind in ("f32", "f16") for shape in SHAPES]
     jobs = [job_of(*row, arch) for row in rows]
-    jobs += [job_of(*row, arch, c) for row in rows for c in candidates(row[0]) if o.tune and row[1] == SHAPES[0]]
+    jobs += [job_of(*row, arch, c) for row in rows for c in candidates(row[0]) if o.tune]
     jobs = kernels.compile_all(jobs)
     for job, why in jobs.items():
         if why:
@@ -81,7 +81,7 @@ def main():
         print(f"{kind} {'x'.join(map(str, shape)):12} {heald:8.2f} us, torch {min(rest):8.2f}, ratio {min(rest) / heald:5.3f}, "
               f"{copied / heald / 2:5.3f} of a copy, error {mine:.1e} and {theirs:.1e}  {own.text}", flush=True)
         race = []
-        for choices in candidates(kind) if o.tune and shape == SHAPES[0] else []:
+        for choices in candidates(kind) if o.tune else []:
             if not jobs[job_of(kind, shape, arch, choices)]:
                 k, run, mine = contender(choices)
                 race.append((*kernels.measure(torch, flush, [run, next(iter(others.values()))], 15), choices, mine))
