@@ -134,9 +134,17 @@ static heald_status target_of_device(heald_context *c)
     return HEALD_OK;
 }
 
+// One that Heald has no row for is taken for the nearest before it, as a GPU at hand is.
+static bool target_of_name(heald_context *c, const char *arch)
+{
+    char *end = NULL;
+    if (target_cuda(&c->target, arch)) return true;
+    long number = strncmp(arch, "sm_", 3) ? 0 : strtol(arch + 3, &end, 10);
+    return number > 0 && number < 1000 && !*end && cuda_target(&c->arena, (int)number, &c->target);
+}
+
 // "cuda", "cuda:sm_80" for code that another machine runs, "interp", "interp:sm_80" for a GPU's
-// code
-// in the interpreter.
+// code in the interpreter.
 static heald_status choose_target(heald_context *c)
 {
     const char *name = c->options.target ? c->options.target : "auto", *arch = strchr(name, ':');
@@ -147,7 +155,7 @@ static heald_status choose_target(heald_context *c)
     if (!strcmp(name, "interp") || !strcmp(name, "cpu") || !strcmp(name, "auto")) return HEALD_OK;
     if (!strcmp(name, "cuda")) return target_of_device(c);
     bool gpu = arch && (c->interpret || !strncmp(name, "cuda:", 5));
-    if (gpu && target_cuda(&c->target, arch + 1)) return HEALD_OK;
+    if (gpu && target_of_name(c, arch + 1)) return HEALD_OK;
     if (gpu)
         return error_set(&c->error, HEALD_UNSUPPORTED,
                          "target %s: an architecture that is not known", name);

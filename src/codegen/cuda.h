@@ -29,13 +29,13 @@ bool cuda_stage(const Kernel *k, const Stage *s, CudaStage *out, Diag *d);
 // Architecture as a number: 90 for "sm_90a".
 int cuda_arch_number(const char *arch);
 // The target for a GPU of that number; of one that is not in the table, the nearest below, with its
-// own name.
-void cuda_target(Arena *a, int arch, Target *out);
+// own name. False: it is older than all that are known.
+bool cuda_target(Arena *a, int arch, Target *out);
 
 typedef struct CudaToolchain CudaToolchain;
 
-// Finds NVRTC: the file HEALD_NVRTC, or the library by its names in the loader's path and in
-// CUDA's usual folders; otherwise nvcc in PATH. NULL with a message naming what was tried and the
+// Finds NVRTC: the file HEALD_NVRTC, which may also be an nvcc, or the library by its names in the
+// loader's path and in CUDA's usual folders; otherwise nvcc in PATH. NULL with a message naming what was tried and the
 // package that brings one. Used by several threads at once. Never unloaded.
 const CudaToolchain *cuda_toolchain_find(Arena *a, const char **why);
 const char *cuda_toolchain_version(const CudaToolchain *t); // "NVRTC 13.0 (/usr/lib/libnvrtc.so)"

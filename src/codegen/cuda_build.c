@@ -22,14 +22,14 @@ bool cuda_fill_stages(const Kernel *k, RuntimeKernel *r, Diag *d)
     return true;
 }
 
-void cuda_target(Arena *a, int arch, Target *out)
+bool cuda_target(Arena *a, int arch, Target *out)
 {
     const char *name = arena_printf(a, "sm_%d", arch);
-    if (target_cuda(out, arena_printf(a, "%sa", name)) || target_cuda(out, name)) return;
+    if (target_cuda(out, arena_printf(a, "%sa", name)) || target_cuda(out, name)) return true;
     int below = arch;
-    while (below > 75 && !target_cuda(out, arena_printf(a, "sm_%d", below))) below--;
-    if (below <= 75) target_cuda(out, "sm_75");
+    while (below > 0 && !target_cuda(out, arena_printf(a, "sm_%d", below))) below--;
     out->arch = name;
+    return below > 0;
 }
 
 typedef struct Compile {

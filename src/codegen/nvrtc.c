@@ -33,8 +33,9 @@ typedef int NvrtcResult;
 struct CudaToolchain {
     const char *path, *version;
     bool is_nvcc;
+    int major; // of its version
     int narch;
-    int *arch; // known to the compiler, ascending; none known for nvcc
+    int *arch; // known to the compiler
 #define FIELD(name, parameters) NvrtcResult(*name) parameters;
     NVRTC_FUNCTIONS(FIELD)
 #undef FIELD
@@ -58,6 +59,7 @@ static bool load_nvrtc(Arena *a, CudaToolchain *t, const char *path)
     t->arch = NEW_ARRAY(a, int, t->narch);
     t->GetSupportedArchs(t->arch);
     t->path = arena_strdup(a, path);
+    t->major = major;
     t->version = arena_printf(a, "NVRTC %d.%d (%s)", major, minor, path);
     return true;
 }
@@ -75,32 +77,50 @@ static bool search_nvrtc(Arena *a, CudaToolchain *t)
     return false;
 }
 
-static bool find_nvcc(Arena *a, CudaToolchain *t)
+// What a program says when it is asked for something; NULL: it is none, or fails.
+static const char *answer(Arena *a, const char *program, const char *question)
 {
     ProcessResult r;
-    const char *path = find_program(a, "nvcc");
-    const char *const argv[] = {path, "--version", NULL};
-    if (!path || process_run(a, argv, 10000, &r) || r.exit_status) return false;
-    const char *release = strstr(r.output, "release ");
+    const char *const argv[] = {program, question, NULL};
+    return process_run(a, argv, 10000, &r) || r.exit_status ? NULL : r.output;
+}
+
+static bool take_nvcc(Arena *a, CudaToolchain *t, const char *path)
+{
+    const char *said = answer(a, path, "--version");
+    const char *release = said ? strstr(said, "release ") : NULL;
+    const char *known = release ? answer(a, path, "--list-gpu-arch") : NULL; // a line: compute_80
+    if (!known) return false;
+    release += strlen("release ");
+    VEC(int) arch = {0};
+    for (const char *at = known; (at = strchr(at, '_')); at++) VEC_PUSH(a, &arch, atoi(at + 1));
     t->path = path;
     t->is_nvcc = true;
-    t->version = arena_printf(a, "nvcc %.*s", release ? (int)strcspn(release + 8, ",") : 0,
-                              release ? release + 8 : "");
+    t->major = atoi(release);
+    t->arch = arch.at;
+    t->narch = arch.n;
+    t->version = arena_printf(a, "nvcc %.*s", (int)strcspn(release, ","), release);
     return true;
 }
 
 const CudaToolchain *cuda_toolchain_find(Arena *a, const char **why)
 {
     CudaToolchain *t = NEW(a, CudaToolchain);
+    static const char package[] =
+        "NVIDIA's package cuda-nvrtc brings one, as does Debian's libnvrtc";
     const char *named = getenv("HEALD_NVRTC");
     if (named && *named) {
-        if (load_nvrtc(a, t, named)) return t;
-        *why = arena_printf(a, "HEALD_NVRTC=%s is no NVRTC that can be loaded", named);
+        if (load_nvrtc(a, t, named) || take_nvcc(a, t, arena_strdup(a, named))) return t;
+        *why = arena_printf(a, "HEALD_NVRTC=%s is no NVRTC that can be loaded, and no nvcc; %s",
+                            named, package);
         return NULL;
     }
-    if (search_nvrtc(a, t) || find_nvcc(a, t)) return t;
-    *why = "no compiler for CUDA found (tried libnvrtc.so of versions 11 to 13 and nvcc); NVIDIA's "
-           "package cuda-nvrtc brings one, as does Debian's libnvrtc";
+    const char *nvcc;
+    if (search_nvrtc(a, t)) return t;
+    if ((nvcc = find_program(a, "nvcc")) && take_nvcc(a, t, nvcc)) return t;
+    *why = arena_printf(
+        a, "no compiler for CUDA found (tried libnvrtc.so of versions 11 to 13 and nvcc); %s",
+        package);
     return NULL;
 }
 
@@ -111,28 +131,33 @@ const char *cuda_toolchain_version(const CudaToolchain *t)
 
 // ---- flags
 
+// Compilers before CUDA 12 know numbers alone, and sm_90 in place of sm_90a.
 CudaFlags cuda_toolchain_flags(const CudaToolchain *t, Arena *a, const char *arch)
 {
     int number = cuda_arch_number(arch), best = 0;
-    bool known = t->narch == 0;
+    bool known = false;
     for (int i = 0; i < t->narch; i++) {
         known |= t->arch[i] == number;
         if (t->arch[i] <= number) best = max_i64(best, t->arch[i]);
     }
     static const char common[] =
         "--fmad=false --ftz=false --prec-div=true --prec-sqrt=true -std=c++17";
+    if (known && t->major < 12) arch = arena_printf(a, "sm_%d", number);
     if (known) return (CudaFlags){arena_printf(a, "--gpu-architecture=%s %s", arch, common), false};
     return (CudaFlags){arena_printf(a, "--gpu-architecture=compute_%d %s", best, common), true};
 }
 
-static void split(Arena *a, const char *text, const char ***out, int *n)
+// The words of the flags, behind n given ones; NULL at their end, which is not counted.
+static const char **words(Arena *a, const char *const *given, int n, const char *flags, int *count)
 {
     VEC(const char *) list = {0};
-    char *state = NULL, *copy = arena_strdup(a, text);
+    char *state = NULL, *copy = arena_strdup(a, flags);
+    for (int i = 0; i < n; i++) VEC_PUSH(a, &list, given[i]);
     for (char *s = strtok_r(copy, " ", &state); s; s = strtok_r(NULL, " ", &state))
         VEC_PUSH(a, &list, s);
-    *out = list.at;
-    *n = list.n;
+    *count = list.n;
+    VEC_PUSH(a, &list, NULL);
+    return list.at;
 }
 
 // ---- compiling
@@ -149,10 +174,9 @@ static const char *compile_nvrtc(Arena *a, const CudaToolchain *t, const CudaFla
                                  char **log)
 {
     NvrtcProgram *p = NULL;
-    const char **options;
     int noption;
-    split(a, arena_printf(a, "%s%s", flags->text, flags->ptx ? "" : " --ptxas-options=-v"),
-          &options, &noption);
+    const char *figures = "--ptxas-options=-v";
+    const char **options = words(a, &figures, flags->ptx ? 0 : 1, flags->text, &noption);
     if (t->CreateProgram(&p, text, "source.cu", 0, NULL, NULL)) return "NVRTC takes no program";
     NvrtcResult r = t->CompileProgram(p, noption, options);
     size_t size = 0;
@@ -178,14 +202,10 @@ static const char *compile_nvcc(Arena *a, const CudaToolchain *t, const CudaFlag
                                 const char *source_path, const char *object_path, char **log)
 {
     ProcessResult r = {0};
-    const char **options;
+    const char *const given[] = {
+        t->path, flags->ptx ? "-ptx" : "-cubin", "-Xptxas=-v", "-o", object_path, source_path};
     int n;
-    const char *all =
-        arena_printf(a, "%s %s %s -Xptxas=-v -o %s %s", t->path, flags->ptx ? "-ptx" : "-cubin",
-                     flags->text, object_path, source_path);
-    split(a, all, &options, &n);
-    const char **argv = NEW_ARRAY(a, const char *, n + 1);
-    memcpy(argv, options, (size_t)n * sizeof *argv);
+    const char **argv = words(a, given, COUNT(given), flags->text, &n);
     const char *why = process_run(a, argv, NVCC_TIMEOUT_MS, &r);
     *log = why ? arena_strdup(a, "") : r.output;
     if (why) return why;

@@ -10,6 +10,8 @@ try "the kernels of a GPU in the interpreter" 0 check $mnist --target interp:sm_
 out "they are right" '^1 passed, 0 failed$'
 try "an architecture that does not exist" 2 check $mnist --target interp:sm_11
 err "it is named" 'target interp:sm_11: an architecture that is not known'
+try "a GPU that is newer than Heald" 0 check $mnist --target interp:sm_199
+out "has code like those before it" '^1 passed, 0 failed$'
 export HEALD_CUDA_DRIVER=/nowhere/libcuda.so.1
 try "no driver" 2 check $mnist --target cuda
 err "it is told" 'no NVIDIA driver'

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compilers of CUDA: finding them, flags, what they say, and kernels built through the cache.
+// The compilers of CUDA: finding them, flags, what they say, and kernels built through the cache. All
+// of it with each that is here: NVRTC, or what HEALD_NVRTC names, and nvcc.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,18 +18,26 @@ static void need_toolchain(void)
     if (!toolchain) skip();
 }
 
+static const CudaToolchain *find_named(const char *file, const char **why)
+{
+    const char *before = getenv("HEALD_NVRTC");
+    char *kept = before ? arena_strdup(&arena, before) : NULL;
+    setenv("HEALD_NVRTC", file, 1);
+    const CudaToolchain *t = cuda_toolchain_find(&arena, why);
+    if (kept) setenv("HEALD_NVRTC", kept, 1);
+    else unsetenv("HEALD_NVRTC");
+    return t;
+}
+
 static void test_none(void **state)
 {
     UNUSED(state);
-    const char *why = NULL, *before = getenv("HEALD_NVRTC");
-    char *kept = before ? arena_strdup(&arena, before) : NULL;
-    setenv("HEALD_NVRTC", "/nowhere/libnvrtc.so", 1);
-    assert_null(cuda_toolchain_find(&arena, &why));
-    assert_string_equal(why, "HEALD_NVRTC=/nowhere/libnvrtc.so is no NVRTC that can be loaded");
-    setenv("HEALD_NVRTC", "libm.so.6", 1); // loads, and is something else
-    assert_null(cuda_toolchain_find(&arena, &why));
-    if (kept) setenv("HEALD_NVRTC", kept, 1);
-    else unsetenv("HEALD_NVRTC");
+    const char *why = NULL;
+    assert_null(find_named("/nowhere/libnvrtc.so", &why));
+    assert_non_null(strstr(why, "HEALD_NVRTC=/nowhere/libnvrtc.so is no NVRTC"));
+    assert_non_null(strstr(why, "package cuda-nvrtc"));
+    assert_null(find_named("libm.so.6", &why)); // loads, and is something else
+    assert_null(find_named("/bin/true", &why)); // runs, and is something else
 }
 
 static void test_figures(void **state)
@@ -67,20 +76,19 @@ static void test_flags(void **state)
     assert_non_null(strstr(f.text, "--fmad=false"));
     assert_false(f.ptx);
     Target t;
-    cuda_target(&arena, 999, &t); // a GPU of the future
+    assert_true(cuda_target(&arena, 999, &t)); // a GPU of the future
     assert_string_equal(t.arch, "sm_999");
     assert_true(t.shared_bytes > 0);
     f = cuda_toolchain_flags(toolchain, &arena, t.arch);
-    if (!strncmp(cuda_toolchain_version(toolchain), "NVRTC", 5)) {
-        assert_non_null(strstr(f.text, "--gpu-architecture=compute_"));
-        assert_true(f.ptx);
-    }
+    assert_non_null(strstr(f.text, "--gpu-architecture=compute_"));
+    assert_true(f.ptx);
+    assert_false(cuda_target(&arena, 70, &t));
 }
 
 static const char *folder(void)
 {
     const char *base = getenv("TMPDIR") ? getenv("TMPDIR") : P_tmpdir;
-    char *dir = path_join(&arena, base, "heald-cuda-XXXXXX");
+    char *dir = path_join(&arena, base, "heald cuda-XXXXXX"); // a space is a letter like others
     assert_non_null(mkdtemp(dir));
     return dir;
 }
@@ -110,6 +118,36 @@ static const CaseRow mirrored = {.file = "tests/device/intrinsics.hd",
                                  .small = "",
                                  .large = ""};
 
+// A kernel for that architecture, twice: the second time it is in the cache. Its folder has `file`.
+static void build(const Builder *b, const char *arch, const char *file)
+{
+    for (int i = 0; i < 2; i++) {
+        CudaCase *c;
+        BuiltKernel *k;
+        Error e = {0};
+        const char *why = case_new(&mirrored, arch, &c);
+        if (!why) why = case_instance(c, NULL);
+        if (why) fail_msg("%s", why);
+        if (kernel_build(b, &c->arena, c->kernel, "mirrored", &k, &c->diag, &e))
+            fail_msg("%s", e.text);
+        assert_int_equal(k->cached, i == 1);
+        assert_string_equal(strrchr(k->image, '/') + 1, file);
+        assert_true(path_exists(k->image));
+        assert_true(path_exists(path_join(&arena, k->dir, "source.cu")));
+        char *log;
+        size_t size;
+        CudaFigures f;
+        assert_null(file_read(&arena, path_join(&arena, k->dir, "log.txt"), &log, &size));
+        if (!strcmp(file, "kernel.cubin"))
+            assert_true(
+                cuda_log_figures(log, arena_printf(&arena, "%s_main", k->runtime.name), &f));
+        assert_int_equal(k->runtime.stage[0].nthread, 32);
+        assert_int_equal(k->runtime.nrequirement, 1); // m fits 32-bit indices
+        kernel_release(k);
+        case_free(c);
+    }
+}
+
 static void test_build(void **state)
 {
     UNUSED(state);
@@ -117,32 +155,12 @@ static void test_build(void **state)
     const char *dir = folder(), *why = NULL;
     Builder b = {.cuda = toolchain, .cache = cache_open(&arena, dir, 0, &why)};
     assert_non_null(b.cache);
-    for (int i = 0; i < 2; i++) {
-        CudaCase *c;
-        BuiltKernel *k;
-        Error e = {0};
-        why = case_new(&mirrored, "sm_80", &c);
-        if (!why) why = case_instance(c, NULL);
-        if (why) fail_msg("%s", why);
-        assert_int_equal(kernel_build(&b, &c->arena, c->kernel, "mirrored", &k, &c->diag, &e),
-                         HEALD_OK);
-        assert_int_equal(k->cached, i == 1); // the same text, the same entry
-        assert_true(path_exists(k->image));
-        assert_true(path_exists(path_join(&arena, k->dir, "source.cu")));
-        char *log;
-        size_t size;
-        CudaFigures f;
-        assert_null(file_read(&arena, path_join(&arena, k->dir, "log.txt"), &log, &size));
-        assert_true(cuda_log_figures(log, arena_printf(&arena, "%s_main", k->runtime.name), &f));
-        assert_int_equal(k->runtime.stage[0].nthread, 32);
-        assert_int_equal(k->runtime.nrequirement, 1); // m fits 32-bit indices
-        kernel_release(k);
-        case_free(c);
-    }
+    build(&b, "sm_80", "kernel.cubin");
+    build(&b, "sm_90a", "kernel.cubin");
     dir_remove(&arena, dir);
 }
 
-// With places, NVRTC's log names the line of the script where a statement was made wrong.
+// With places, the compiler's log names the line of the script where a statement was made wrong.
 static void test_lines(void **state)
 {
     UNUSED(state);
@@ -159,9 +177,12 @@ static void test_lines(void **state)
     char *store = strstr(buf_text(&text), "] = "), *end = strchr(store, ';'), *log = NULL;
     memset(store + 4, ' ', (size_t)(end - store - 4));
     memcpy(store + 4, "nix", 3);
+    const char *dir = folder(), *source = path_join(&arena, dir, "source.cu");
+    assert_null(file_write_atomic(&arena, source, buf_text(&text), text.size));
     CudaFlags flags = cuda_toolchain_flags(toolchain, &arena, "sm_80");
-    assert_non_null(cuda_toolchain_compile(&arena, toolchain, &flags, buf_text(&text), "source.cu",
+    assert_non_null(cuda_toolchain_compile(&arena, toolchain, &flags, buf_text(&text), source,
                                            "/nowhere/kernel.cubin", &log));
+    dir_remove(&arena, dir);
     const Place at = sources_place(&c->sources, c->decl->loc);
     const char *line = strstr(at.source->text + (c->decl->loc - at.source->base), "] = ");
     int number = sources_place(&c->sources, at.source->base + (Loc)(line - at.source->text)).line;
@@ -173,15 +194,23 @@ static void test_lines(void **state)
 int main(void)
 {
     const char *why = NULL, *required = getenv("HEALD_REQUIRE_NVRTC");
-    toolchain = cuda_toolchain_find(&arena, &why);
-    if (!toolchain) printf("# %s\n", why);
-    if (!toolchain && required && *required) return 1;
+    const char *nvcc = find_program(&arena, "nvcc");
+    const CudaToolchain *all[] = {cuda_toolchain_find(&arena, &why), NULL};
+    if (!all[0]) printf("# %s\n", why);
+    if (!all[0] && required && *required) return 1;
+    if (nvcc) all[1] = find_named(nvcc, &why);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_none),  cmocka_unit_test(test_figures),
         cmocka_unit_test(test_flags), cmocka_unit_test(test_wrong_text),
         cmocka_unit_test(test_build), cmocka_unit_test(test_lines),
     };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = 0;
+    for (size_t i = 0; i < COUNT(all); i++) {
+        toolchain = all[i];
+        if (i && !toolchain) continue;
+        printf("# %s\n", toolchain ? cuda_toolchain_version(toolchain) : "no compiler");
+        failed += cmocka_run_group_tests(tests, NULL, NULL);
+    }
     arena_free(&arena);
     return failed;
 }
