@@ -3,6 +3,7 @@
 // kernels are timed in a few more, in which none overlaps another.
 #include "base/os.h"
 #include "cli/bench.h"
+#include "runtime/nvtx.h"
 #include "runtime/tensor.h"
 
 #include <stdio.h>
@@ -194,6 +195,8 @@ int cmd_bench(Cli *c)
             bench_print(&b[i]);
         }
     }
+    Error e = {0};
+    if (!status && nvtx_open(&e)) cli_warning(c, "no ranges for a profiler: %s", e.text);
     if (!status) status = report(c, b, n);
     model_close(&j);
     return status;

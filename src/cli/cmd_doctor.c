@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "judge/ceiling.h"
 #include "runtime/cuda.h"
+#include "runtime/nvtx.h"
 
 #include <jansson.h>
 #include <png.h>
@@ -110,6 +111,15 @@ static void cache(Doctor *d, heald_context *c, Arena *a)
              ndamaged ? "; some are damaged: heald cache check" : "");
 }
 
+static void ranges(void)
+{
+    Error e = {0};
+    const char *profiler = nvtx_profiler();
+    if (!profiler) line("NVTX", "no profiler watches (NVTX_INJECTION64_PATH is not set)");
+    else if (nvtx_open(&e)) line("NVTX", "no ranges: %s", e.text);
+    else line("NVTX", "ranges go to %s", profiler);
+}
+
 static void libraries(heald_context *c)
 {
     heading("Libraries");
@@ -118,6 +128,7 @@ static void libraries(heald_context *c)
     line("libpng", "%s", png_get_libpng_ver(NULL));
     line("zlib", "%s", zlibVersion());
     line("jansson", "%s", jansson_version_str());
+    ranges();
 }
 
 // For those who test Heald itself; nothing that a user needs.

@@ -182,7 +182,6 @@ static void cuda_close(Device *d)
         v->context_release(c->device);
     }
     cuda_driver_close(&c->driver);
-    cuda_ranges_close(&c->ranges);
     memory_free(c->mark);
     memory_free(c);
 }
@@ -317,5 +316,4 @@ const DeviceOps device_cuda = {
     .leave = cuda_leave,
     .mark = cuda_mark,
     .mark_ns = cuda_mark_ns,
-    .range = cuda_range,
 };

@@ -105,14 +105,6 @@ typedef struct CudaStaging {
     bool refused;
 } CudaStaging;
 
-// NVTX, where it is installed.
-typedef struct CudaRanges {
-    bool sought, open;
-    void *library;
-    int (*push)(const char *name);
-    int (*pop)(void);
-} CudaRanges;
-
 // Where launches and copies go while a graph is recorded.
 typedef struct CudaRecord {
     DeviceGraph *graph; // NULL: to the stream
@@ -135,7 +127,6 @@ typedef struct Cuda {
     CudaEvent **mark;   // (nmark)
     int nmark;
     CudaStaging staging;
-    CudaRanges ranges;
     CudaBlock *block;
     int nblock, block_capacity;
     // Kernels since the last wait: one of them is at fault when it fails.
@@ -190,7 +181,5 @@ heald_status cuda_record_mark(Cuda *c, CudaEvent *event, Error *e);
 
 heald_status cuda_mark(Device *d, int mark, Error *e);
 heald_status cuda_mark_ns(Device *d, int from, int to, int64_t *ns, Error *e);
-void cuda_range(Device *d, const char *name);
-void cuda_ranges_close(CudaRanges *r);
 
 #endif

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times on a GPU: events between launches; and ranges for NVIDIA's profilers through NVTX, which is
-// looked for when the first range is named. Without it, nothing happens.
+// Times on a GPU: events between launches.
 #include "runtime/cuda_driver.h"
 
 #include "runtime/memory.h"
 
-#include <dlfcn.h>
 #include <string.h>
 
 static heald_status make_marks(Cuda *c, int n, Error *e)
@@ -45,36 +43,4 @@ heald_status cuda_mark_ns(Device *d, int from, int to, int64_t *ns, Error *e)
         s = cuda_result(c, c->driver.event_elapsed(&ms, c->mark[from], c->mark[to]), e, "an event");
     *ns = (int64_t)((double)ms * 1e6);
     return s;
-}
-
-// ---- NVTX
-
-static void *find(void *library, const char *name)
-{
-    return library ? dlsym(library, name) : NULL;
-}
-
-static void open_ranges(CudaRanges *r)
-{
-    if (r->sought) return;
-    r->sought = true;
-    r->library = dlopen("libnvToolsExt.so.1", RTLD_NOW | RTLD_LOCAL);
-    // POSIX promises that a function's address survives the way through void *.
-    *(void **)&r->push = find(r->library, "nvtxRangePushA");
-    *(void **)&r->pop = find(r->library, "nvtxRangePop");
-}
-
-void cuda_range(Device *d, const char *name)
-{
-    CudaRanges *r = &((Cuda *)d)->ranges;
-    open_ranges(r);
-    if (!r->push || !r->pop) return;
-    if (r->open) r->pop();
-    r->open = name != NULL;
-    if (name) r->push(name);
-}
-
-void cuda_ranges_close(CudaRanges *r)
-{
-    if (r->library) dlclose(r->library);
 }

@@ -84,9 +84,6 @@ typedef struct DeviceOps {
     // another, which is waited for.
     heald_status (*mark)(Device *d, int mark, Error *e);
     heald_status (*mark_ns)(Device *d, int from, int to, int64_t *ns, Error *e);
-    // What is launched until the next call belongs to something of this name, for a profiler of the
-    // device's maker that watches; NULL: no longer.
-    void (*range)(Device *d, const char *name);
 } DeviceOps;
 
 // The head of every kind's own struct.

@@ -90,9 +90,9 @@ heald_status plan_verify(const Plan *p, Error *e);
 void plan_print(const Plan *p, Buf *out);
 
 typedef struct RunOptions {
-    // After each step, with the time it took; `step` counts from 0. Steps do not overlap then. On a
-    // device that runs behind, all are told at the end of a run, and the run is done twice: a first
-    // time in ranges for its maker's profiler.
+    // After each step, with the time it took; `step` counts from 0. Steps do not overlap then, and
+    // each is a range of NVTX with its name (see nvtx.h). On a device that runs behind, all are
+    // told at the end of a run, and the run is done twice: the first time in ranges.
     void (*profile)(void *user, int step, const char *name, int64_t ns);
     bool (*cancel)(void *user); // before each step; true: stop with HEALD_CANCELLED
     void *user;

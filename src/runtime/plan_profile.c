@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A run whose steps are timed one by one. A GPU is told everything at once, as a graph with marks
 // between the steps, since it would wait for the host otherwise.
+#include "runtime/nvtx.h"
 #include "runtime/plan_instance.h"
 
 #include "base/os.h"
@@ -27,7 +28,7 @@ static heald_status cancelled(const PlanRunner *r, int step, Error *e)
                      r->plan->steps.at[step].name);
 }
 
-// Each step is waited for, and told if `timed`.
+// Each step is waited for, within a range of its name, and told if `timed`.
 static heald_status run_one_by_one(const PlanInstance *in, bool timed, Error *e)
 {
     const PlanRunner *r = in->runner;
@@ -37,14 +38,15 @@ static heald_status run_one_by_one(const PlanInstance *in, bool timed, Error *e)
         const PlanStep *st = &r->plan->steps.at[step];
         heald_status s = cancelled(r, step, e);
         if (s) return s;
+        nvtx_push(st->name);
         int64_t start = clock_ns();
-        if (d->ops->range) d->ops->range(d, st->name);
         s = plan_run_step(in, step, e);
         if (!s) s = device_synchronise(d, e);
+        int64_t ns = clock_ns() - start;
+        nvtx_pop();
         if (s) return error_prefix(e, s, "step %d (%s)", step, st->name);
-        if (timed) tell(r, step, clock_ns() - start);
+        if (timed) tell(r, step, ns);
     }
-    if (d->ops->range) d->ops->range(d, NULL);
     return HEALD_OK;
 }
 

@@ -51,6 +51,18 @@ verdict $? "the kernels of all are told"
 try "as a table" 0 bench "$work/found.hd" --batch 16 --repeat 3
 out "with the number of the section" '^ +2 +[0-9.]+ us .* relu$'
 
+# A profiler gets a range for each step of each of the five runs; one that cannot come is no error.
+"${CC:-cc}" -std=c11 -shared -fPIC tests/device/fake_profiler.c -o "$work/profiler.so"
+NVTX_INJECTION64_PATH=$work/profiler.so FAKE_PROFILER=print \
+    try "bench under a profiler" 0 bench $mnist --repeat 2 --profile "$work/trace.json"
+for ((i = 0; i < 5; i++)); do
+    printf 'range %s\nend\n' Convolution28 Pooling66 Convolution110 Pooling160 Times212
+done >"$work/ranges"
+grep -E '^(range|end)' "$work/err" | cmp - "$work/ranges"
+verdict $? "a range has its node's name"
+NVTX_INJECTION64_PATH=$work/none.so try "a profiler that is not there" 0 bench $mnist --repeat 2
+err "it is told" "^heald: warning: no ranges for a profiler: NVTX_INJECTION64_PATH: $work/none.so: "
+
 try "a fixed batch" 2 bench $mnist --batch 2
 err "it is told" 'has a fixed batch'
 try "no batch" 2 bench "$small" --batch 1,x

@@ -163,6 +163,7 @@ verdict $? "another process removes its work"
 try "doctor" 0 doctor
 out "doctor names the compiler" '^  C  .*/'
 out "doctor tells where an option comes from" '^  cache-dir .*environment.s HEALD_CACHE_DIR'
+out "doctor tells that no profiler watches" '^  NVTX +no profiler watches'
 try "doctor with a flag" 0 doctor --threads 2
 out "the flag is told" '^  threads +2 +given on the command line'
 HEALD_CC=/nonexistent/cc try "doctor without a compiler" 1 doctor

@@ -67,20 +67,26 @@ static inline void expect(heald_status got, heald_status wanted, const char *wor
         fail_msg("status %d, \"%s\"; wanted %d, \"%s\"", got, error.text, wanted, words);
 }
 
-// Compiled with a flag; it stays until the tests end.
-static inline const char *build_driver_as(const char *flag)
+// A library of one file in the tests' folder; it stays until the tests end.
+static inline const char *build_library(const char *source, const char *name, const char *flag)
 {
     const char *cc = getenv("CC");
-    const char *path = arena_printf(&arena, "%s/libfake%s.so", driver_folder, flag);
+    const char *path = arena_printf(&arena, "%s/%s.so", driver_folder, name);
     const char *const argv[] = {
-        cc && *cc ? cc : "cc",        "-std=c11", "-shared", "-fPIC", flag, "-o", path,
-        "tests/device/fake_driver.c", NULL};
+        cc && *cc ? cc : "cc", "-std=c11", "-shared", "-fPIC", flag, "-o", path, source, NULL};
     ProcessResult r;
     if (process_run(&arena, argv, 0, &r) || r.exit_status) {
         printf("# %s\n", r.output);
         return NULL;
     }
     return path;
+}
+
+// The stand-in compiled with a flag.
+static inline const char *build_driver_as(const char *flag)
+{
+    return build_library("tests/device/fake_driver.c", arena_printf(&arena, "libfake%s", flag),
+                         flag);
 }
 
 static inline const char *build_driver(void)
