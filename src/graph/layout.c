@@ -33,12 +33,15 @@ typedef struct Member {
 
 typedef VEC(int) Indices;
 
-// A value laid out anew, for all that want it so.
-typedef struct LayoutStep {
-    GraphValue *value;
+// One way in which groups read a value, as things stand.
+typedef struct Want {
     int layout;
-    GraphValue *made;
-} LayoutStep;
+    int count;        // of groups that want it so
+    int region;       // whose members among them are known; -1: of none
+    bool stepped;     // a step was looked for
+    GraphValue *made; // by the step, for all that want it so; NULL: there is none
+} Want;
+typedef VEC(Want) Wants;
 
 typedef struct Layouts {
     Graph *g;
@@ -49,10 +52,14 @@ typedef struct Layouts {
     VEC(Preference) layouts;
     int *maker;          // by value id: of members; -1: none
     Indices *readers;    // by value id
+    Wants *wants;        // by value id
     GraphValue **packed; // by value id: how it would be stored; NULL: it cannot be
     int *packed_layout;
-    bool *plain; // by value id: it must lie as it is
-    VEC(LayoutStep) steps;
+    bool *plain;    // by value id: it must lie as it is
+    Indices queue;  // members to look at once more
+    bool *queued;   // by member
+    int *region;    // by member: that it was found in; -1: none
+    int *region_of; // by value id: the last of which a member reads or computes it; -1: none
 } Layouts;
 
 // ---- what groups would like
@@ -224,23 +231,44 @@ static int home(const Layouts *l, const GraphValue *v)
     return layout_at(m, port_of(m, v, true));
 }
 
+static Want *want_of(Layouts *l, const GraphValue *v, int layout)
+{
+    Wants *w = &l->wants[v->id];
+    for (int i = 0; i < w->n; i++)
+        if (w->at[i].layout == layout) return &w->at[i];
+    VEC_PUSH(l->arena, w, ((Want){.layout = layout, .region = -1}));
+    return &VEC_LAST(w);
+}
+
+static void count_wants(Layouts *l, const Member *m, int by)
+{
+    for (int i = 0; i < m->reads.n; i++) {
+        int wants = layout_at(m, &m->reads.at[i]);
+        if (wants != EITHER_WAY) want_of(l, m->reads.at[i].value, wants)->count += by;
+    }
+}
+
+static void switch_on(Layouts *l, Member *m, bool on)
+{
+    count_wants(l, m, -1);
+    m->on = on;
+    count_wants(l, m, 1);
+}
+
 // Bytes that move, or are read and written out of order, because not everyone has v as it lies.
 static int64_t border(const Layouts *l, const GraphValue *v)
 {
-    int at = home(l, v), seen[8], nseen = 0;
+    int at = home(l, v), n = 0;
     if (l->maker[v->id] >= 0) {
         const Member *m = &l->member[l->maker[v->id]];
         int wants = layout_at(m, port_of(m, v, true));
-        if (wants != at && wants != EITHER_WAY) seen[nseen++] = at;
+        n += wants != at && wants != EITHER_WAY;
     }
-    for (int i = 0; i < l->readers[v->id].n; i++) {
-        const Member *m = &l->member[l->readers[v->id].at[i]];
-        int wants = layout_at(m, port_of(m, v, false));
-        bool first = wants != at && wants != EITHER_WAY;
-        for (int k = 0; first && k < nseen; k++) first = seen[k] != wants;
-        if (first && nseen < (int)COUNT(seen)) seen[nseen++] = wants;
+    for (int i = 0; i < l->wants[v->id].n; i++) {
+        const Want *w = &l->wants[v->id].at[i];
+        n += w->count > 0 && w->layout != at;
     }
-    return 2 * bytes_of(v) * nseen;
+    return 2 * bytes_of(v) * n;
 }
 
 static int64_t borders(const Layouts *l, const Member *m)
@@ -251,71 +279,105 @@ static int64_t borders(const Layouts *l, const Member *m)
     return sum;
 }
 
-// Takes back what does not pay for itself; whether there was such a group.
-static bool take_back(Layouts *l)
+static void look_again(Layouts *l, int m)
 {
-    bool changed = false;
-    for (int i = 0; i < l->n; i++) {
-        Member *m = &l->member[i];
-        if (!m->on) continue;
-        int64_t with = borders(l, m);
-        m->on = false;
-        m->cost = with - borders(l, m);
-        if (m->cost >= m->worth) changed = true;
-        else m->on = true;
-    }
-    return changed;
+    if (m < 0 || l->queued[m] || !l->member[m].on) return;
+    l->queued[m] = true;
+    VEC_PUSH(l->arena, &l->queue, m);
 }
 
-// Members that are granted and have a value in the same layout, from m on.
-static void collect_region(Layouts *l, int m, int *region, int *list, int *n)
+// After a group is taken back: those for whom that changes what their own would cost. Who reads a
+// value cares whether another wants it so, who computes it whether anyone does.
+static void look_around(Layouts *l, const Member *m)
 {
-    *n = 0;
-    list[(*n)++] = m;
-    region[m] = m;
-    for (int i = 0; i < *n; i++) {
-        const Member *at = &l->member[list[i]];
+    for (int i = 0; i < m->reads.n + m->writes.n; i++) {
+        bool reads = i < m->reads.n;
+        const Port *p = reads ? &m->reads.at[i] : &m->writes.at[i - m->reads.n];
+        if (p->layout < 0) continue;
+        int id = p->value->id;
+        if (reads && want_of(l, p->value, p->layout)->count > 1 &&
+            want_of(l, p->value, AS_IT_LIES)->count > 2)
+            continue;
+        look_again(l, l->maker[id]);
+        for (int k = 0; k < l->readers[id].n; k++) look_again(l, l->readers[id].at[k]);
+    }
+}
+
+// Takes back what does not pay for itself, until all that is left does.
+static void take_back(Layouts *l)
+{
+    for (int i = 0; i < l->n; i++) look_again(l, i);
+    for (int i = 0; i < l->queue.n; i++) {
+        Member *m = &l->member[l->queue.at[i]];
+        l->queued[l->queue.at[i]] = false;
+        int64_t with = borders(l, m);
+        switch_on(l, m, false);
+        m->cost = with - borders(l, m);
+        if (m->cost >= m->worth) look_around(l, m);
+        else switch_on(l, m, true);
+    }
+}
+
+typedef struct Region {
+    Indices members;
+    VEC(const GraphValue *) values; // that they read or compute
+} Region;
+
+// Members that are granted and have a value in the same layout, from `first` on.
+static void collect_region(Layouts *l, int first, Region *r)
+{
+    r->members.n = r->values.n = 0;
+    VEC_PUSH(l->arena, &r->members, first);
+    l->region[first] = first;
+    for (int i = 0; i < r->members.n; i++) {
+        const Member *at = &l->member[r->members.at[i]];
         for (int k = 0; k < at->reads.n + at->writes.n; k++) {
             const Port *p = k < at->reads.n ? &at->reads.at[k] : &at->writes.at[k - at->reads.n];
-            int id = p->value->id, maker = l->maker[id];
+            int id = p->value->id;
+            if (l->region_of[id] != first) VEC_PUSH(l->arena, &r->values, p->value);
+            l->region_of[id] = first;
             if (p->layout < 0) continue;
-            for (int r = -1; r < l->readers[id].n; r++) {
-                int q = r < 0 ? maker : l->readers[id].at[r];
-                if (q < 0 || region[q] >= 0 || !l->member[q].on) continue;
-                if (port_of(&l->member[q], p->value, r < 0)->layout != p->layout) continue;
-                region[q] = m;
-                list[(*n)++] = q;
+            Want *w = want_of(l, p->value, p->layout);
+            if (w->region == first) continue;
+            w->region = first;
+            for (int n = -1; n < l->readers[id].n; n++) {
+                int q = n < 0 ? l->maker[id] : l->readers[id].at[n];
+                if (q < 0 || l->region[q] >= 0 || !l->member[q].on) continue;
+                if (port_of(&l->member[q], p->value, n < 0)->layout != p->layout) continue;
+                l->region[q] = first;
+                VEC_PUSH(l->arena, &r->members, q);
             }
         }
     }
 }
 
-static int64_t all_borders(const Layouts *l)
+static int64_t region_borders(const Layouts *l, const Region *r)
 {
     int64_t sum = 0;
-    for (int i = 0; i < l->nvalue; i++) sum += border(l, l->g->values.at[i]);
+    for (int i = 0; i < r->values.n; i++) sum += border(l, r->values.at[i]);
     return sum;
 }
 
 // All of a region of members at once: each border alone may look as if the next were worse.
 static void take_back_regions(Layouts *l)
 {
-    int *region = NEW_ARRAY(l->arena, int, l->n), *list = NEW_ARRAY(l->arena, int, l->n), n;
-    for (int i = 0; i < l->n; i++) region[i] = -1;
+    Region r = {0};
     for (int i = 0; i < l->n; i++) {
-        if (!l->member[i].on || region[i] >= 0) continue;
-        collect_region(l, i, region, list, &n);
-        int64_t worth = 0, cost = all_borders(l);
-        for (int k = 0; k < n; k++) worth += l->member[list[k]].worth;
-        for (int k = 0; k < n; k++) l->member[list[k]].on = false;
-        cost -= all_borders(l);
-        for (int k = 0; k < n; k++) {
-            Member *m = &l->member[list[k]];
-            m->on = worth > cost;
-            if (m->on) continue;
+        if (!l->member[i].on || l->region[i] >= 0) continue;
+        collect_region(l, i, &r);
+        int64_t worth = 0, cost = region_borders(l, &r);
+        for (int k = 0; k < r.members.n; k++) worth += l->member[r.members.at[k]].worth;
+        for (int k = 0; k < r.members.n; k++) switch_on(l, &l->member[r.members.at[k]], false);
+        cost -= region_borders(l, &r);
+        for (int k = 0; k < r.members.n; k++) {
+            Member *m = &l->member[r.members.at[k]];
+            if (worth > cost) {
+                switch_on(l, m, true);
+                continue;
+            }
             m->worth = worth;
             m->cost = cost;
-            m->others = n - 1;
+            m->others = r.members.n - 1;
         }
     }
 }
@@ -344,14 +406,13 @@ GraphValue *group_memory(const Group *p, int i)
 // be no more than a further operand of the template.
 static GraphValue *step(Layouts *l, GraphValue *v, int layout)
 {
-    for (int i = 0; i < l->steps.n; i++)
-        if (l->steps.at[i].value == v && l->steps.at[i].layout == layout)
-            return l->steps.at[i].made;
-    GraphValue *made = layout == AS_IT_LIES ? unpacked_value(l->g, v, v->stored)
-                                            : packed_value(l->g, v, &l->layouts.at[layout]);
-    if (layout != AS_IT_LIES && made && !packed_suffices(l->g, v, made)) made = NULL;
-    VEC_PUSH(l->arena, &l->steps, ((LayoutStep){v, layout, made}));
-    return made;
+    Want *w = want_of(l, v, layout);
+    if (w->stepped) return w->made;
+    w->stepped = true;
+    w->made = layout == AS_IT_LIES ? unpacked_value(l->g, v, v->stored)
+                                   : packed_value(l->g, v, &l->layouts.at[layout]);
+    if (layout != AS_IT_LIES && w->made && !packed_suffices(l->g, v, w->made)) w->made = NULL;
+    return w->made;
 }
 
 static void settle_read(Layouts *l, Member *m, const Port *p)
@@ -405,15 +466,21 @@ static void settle(Layouts *l)
     }
 }
 
-static void open_values(Layouts *l)
+static void open_layouts(Layouts *l)
 {
     int n = l->nvalue = l->g->values.n;
+    l->member = NEW_ARRAY(l->arena, Member, l->n);
+    l->queued = NEW_ARRAY(l->arena, bool, l->n);
+    l->region = NEW_ARRAY(l->arena, int, l->n);
+    for (int i = 0; i < l->n; i++) l->region[i] = -1;
     l->maker = NEW_ARRAY(l->arena, int, n);
     l->readers = NEW_ARRAY(l->arena, Indices, n);
+    l->wants = NEW_ARRAY(l->arena, Wants, n);
+    l->region_of = NEW_ARRAY(l->arena, int, n);
     l->packed = NEW_ARRAY(l->arena, GraphValue *, n);
     l->packed_layout = NEW_ARRAY(l->arena, int, n);
     l->plain = NEW_ARRAY(l->arena, bool, n);
-    for (int i = 0; i < n; i++) l->maker[i] = -1;
+    for (int i = 0; i < n; i++) l->maker[i] = l->region_of[i] = -1;
 }
 
 void graph_layouts(Graph *g, Arena *a, const Groups *groups, const Target *t, bool off)
@@ -422,8 +489,7 @@ void graph_layouts(Graph *g, Arena *a, const Groups *groups, const Target *t, bo
     for (int i = 0; i < g->values.n; i++) g->values.at[i]->stored = NULL;
     if (off) return;
     Layouts l = {.g = g, .arena = &scratch, .target = t, .n = groups->n};
-    l.member = NEW_ARRAY(&scratch, Member, l.n);
-    open_values(&l);
+    open_layouts(&l);
     find_plain(&l, groups);
     bool any = false;
     for (int i = 0; i < l.n; i++) {
@@ -440,7 +506,8 @@ void graph_layouts(Graph *g, Arena *a, const Groups *groups, const Target *t, bo
         for (int k = 0; k < m->writes.n; k++) l.maker[m->writes.at[k].value->id] = i;
     }
     if (any) {
-        while (take_back(&l)) {}
+        for (int i = 0; i < l.n; i++) count_wants(&l, &l.member[i], 1);
+        take_back(&l);
         take_back_regions(&l);
         settle(&l);
     }

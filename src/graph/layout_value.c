@@ -3,7 +3,6 @@
 // the latter also tells where in the layout an element lies.
 #include "graph/private.h"
 
-#include <stdio.h>
 #include <string.h>
 
 // Looks at ops on leaves; nothing of it stays but sizes.
@@ -71,9 +70,11 @@ static const char *name_of(const GraphNode *pack)
 
 const Node *packed_undo(const Graph *g, const GraphNode *pack)
 {
-    char name[256];
-    snprintf(name, sizeof name, "unpack_%s", name_of(pack));
-    return map_get(&g->library->ops, intern(g->library->names, name));
+    Arena scratch = {.nomem = g->arena->nomem};
+    const char *name = arena_printf(&scratch, "unpack_%s", name_of(pack));
+    const Node *op = map_get(&g->library->ops, intern(g->library->names, name));
+    arena_free(&scratch);
+    return op;
 }
 
 bool packed_is(const GraphValue *packed, const Preference *p)

@@ -42,6 +42,20 @@ static const char texts[] =
     "    require x.packed, \"not turned\";\n    launch grid(m);\n"
     "    for j in n {\n        var s: T = 0;\n"
     "        for k in n { s += x.turned[k, block.x] * x.turned[j, block.x]; }\n"
+    "        y[block.x, j] = s;\n    }\n}\n"
+    "op spread_by(x: T[m, n]; by: int) -> (y: T[m, n]) {\n"
+    "    y[i, j] = sum(k in n) x[i, k] * x[i, j];\n}\n"
+    "kernel spread_cols_by[T: f32](x: T[m, n] prefer layout cols(by) worth 100; by: int)\n"
+    "    -> (y: T[m, n]) implements spread_by on cpu {\n"
+    "    require x.packed, \"not in columns\";\n    launch grid(m);\n"
+    "    for j in n {\n        var s: T = 0;\n"
+    "        for k in n { s += x.cols[k / by, block.x, k % by] * x.cols[j / by, block.x, j % by]; "
+    "}\n"
+    "        y[block.x, j] = s;\n    }\n}\n"
+    "kernel spread_rows_by[T: f32](x: T[m, n]; by: int) -> (y: T[m, n])\n"
+    "    implements spread_by on cpu {\n    launch grid(m);\n"
+    "    for j in n {\n        var s: T = 0;\n"
+    "        for k in n { s += x[block.x, k] * x[block.x, j]; }\n"
     "        y[block.x, j] = s;\n    }\n}\n";
 
 typedef struct Case {
@@ -237,6 +251,52 @@ static void test_steps_are_shared(void **state)
            false, NULL, 2);
 }
 
+// However long the name of a layout is, what undoes it is found.
+static void test_long_names(void **state)
+{
+    (void)state;
+    char name[301], *text;
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = 0;
+    Arena a = {0};
+    text = arena_printf(
+        &a,
+        "op pack_%s(x: T[m, n]) -> (y: T[n, m]) { y[j, i] = x[i, j]; }\n"
+        "op unpack_%s(y: T[n, m]) -> (x: T[m, n]) bijective { x[i, j] = y[j, i]; }\n"
+        "op spread_named(x: T[m, n]) -> (y: T[m, n]) { y[i, j] = sum(k in n) x[i, k] * x[i, j]; }\n"
+        "kernel spread_by_name[T: f32](x: T[m, n] prefer layout %s worth 1000)\n"
+        "    -> (y: T[m, n] prefer layout %s) implements spread_named on cpu {\n"
+        "    require x.packed, \"not turned\";\n    launch grid(m);\n    for j in n {\n"
+        "        var s: T = 0;\n"
+        "        for k in n { s += x.%s[k, block.x] * x.%s[j, block.x]; }\n"
+        "        y[block.x, j] = s;\n    }\n}\n"
+        "graph g(x: f32[6, 8]) -> (y) { y = spread_named(relu(spread_named(x))); }",
+        name, name, name, name, name, name);
+    expect(text, false, NULL, 1);
+    arena_free(&a);
+}
+
+// Each wants the input in a layout of its own, so that each pays for its own border.
+static void test_many_layouts(void **state)
+{
+    (void)state;
+    Arena a = {0};
+    Buf text, said;
+    buf_init(&text, &a);
+    buf_init(&said, &a);
+    buf_puts(&text, "graph g(x: f32[6, 8]) -> (y) { y = concat(");
+    for (int by = 1; by <= 12; by++) {
+        buf_printf(&text, "spread_by(x; by = %d), ", by);
+        buf_printf(&said,
+                   "spread_rows_by: x as it lies: cols(%d) would save 100 bytes and cost 384\n",
+                   by);
+    }
+    buf_puts(&text, "x; axis = 0); }");
+    buf_puts(&said, "meaning:\n");
+    expect(buf_text(&text), false, buf_text(&said), 0);
+    arena_free(&a);
+}
+
 // A product packs its second operand anyway: two of the same do so together.
 static void test_products(void **state)
 {
@@ -373,6 +433,8 @@ int main(void)
         cmocka_unit_test(test_granted),
         cmocka_unit_test(test_pairs_cancel),
         cmocka_unit_test(test_steps_are_shared),
+        cmocka_unit_test(test_long_names),
+        cmocka_unit_test(test_many_layouts),
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_others_read_it_from_there),
         cmocka_unit_test(test_extents),
