@@ -186,6 +186,9 @@ class Runner:
 
     def run(self):
         """The exit status."""
+        if not importlib.util.find_spec("torch"):
+            print("PyTorch is not here: it has the peers", file=sys.stderr)
+            return 2
         build()
         find_nvrtc()
         os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(ROOT / "build" / "gpu" / "inductor"))

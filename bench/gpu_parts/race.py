@@ -36,7 +36,6 @@ class Work:
     precision: str = None
     bytes_moved: int = 0
     flop: int = 0
-    limit: float = None  # Heald's error may also be as large as this: where a peer is exact by chance
 
 
 class Race:
@@ -176,13 +175,14 @@ class Race:
         quick = self.medians([found[n] for n in names], 5, 2) if len(names) > 1 else [0]
         row.peer = names[quick.index(min(quick))]
         row.peer_error = errors[row.peer]
+        out.fill_(float("nan"))  # what is timed has to write it again
         row.us, row.peer_us = self.medians([run, found[row.peer]], self.o.samples)
         c.synchronise()
         row.host_us = self.host_cost(run) if self.cuda else math.nan
         again = self.error(out, want)
         if not again == row.error:
             row.why = f"the result changed from run to run: {again:.2e}"
-        elif not row.error <= max(2 * row.peer_error, work.limit or 0):
+        elif not row.error <= 2 * row.peer_error:
             row.why = "error too large"
         model.close()
         self.lib.heald_context_destroy(c.handle)
