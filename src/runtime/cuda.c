@@ -38,11 +38,16 @@ static Cuda *cuda(Device *d)
 
 // ---- errors
 
+// Results after which the driver gives the same for whatever it is asked (cuda.h).
 static bool is_fatal(CudaResult r)
 {
-    return r == CUDA_ILLEGAL_ADDRESS || r == CUDA_LAUNCH_TIMEOUT ||
-           r == CUDA_CONTEXT_IS_DESTROYED || r == CUDA_ASSERT ||
-           (r >= CUDA_HARDWARE_STACK_ERROR && r <= CUDA_LAUNCH_FAILED);
+    static const CudaResult fatal[] = {CUDA_ECC_UNCORRECTABLE,  CUDA_CONTAINED,
+                                       CUDA_ILLEGAL_ADDRESS,    CUDA_LAUNCH_TIMEOUT,
+                                       CUDA_CONTEXT_DESTROYED,  CUDA_ASSERT,
+                                       CUDA_TENSOR_MEMORY_LEAK, CUDA_MPS_CLIENT_TERMINATED};
+    for (size_t i = 0; i < COUNT(fatal); i++)
+        if (r == fatal[i]) return true;
+    return r >= CUDA_HARDWARE_STACK_ERROR && r <= CUDA_LAUNCH_FAILED;
 }
 
 static const char *driver_words(const Cuda *c, CudaResult r)
@@ -261,9 +266,13 @@ static heald_status cuda_load_module(Device *d, const char *path, DeviceModule *
     if (s) return s;
     CudaResult r = c->driver.module_load((CudaModule **)out, path);
     if (r == CUDA_FILE_NOT_FOUND) return error_set(e, HEALD_IO, "cannot load %s", path);
-    if (r == CUDA_NO_BINARY_FOR_GPU)
-        return error_set(e, HEALD_UNSUPPORTED, "%s was compiled for another GPU than %s", path,
-                         c->info.name);
+    if (r == CUDA_INVALID_IMAGE || r == CUDA_NO_BINARY_FOR_GPU || r == CUDA_INVALID_PTX ||
+        r == CUDA_UNSUPPORTED_PTX)
+        return error_set(e, HEALD_UNSUPPORTED,
+                         "%s was compiled for another GPU than %s, or by a compiler that is newer "
+                         "than the driver, which is for CUDA %d.%d: %s (error %d)",
+                         path, c->info.name, c->info.driver_version / 1000,
+                         c->info.driver_version % 1000 / 10, driver_words(c, r), r);
     return cuda_result(c, r, e, "loading %s", path);
 }
 

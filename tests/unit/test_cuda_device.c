@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The device "cuda" against a stand-in for the driver, built here: what it asks of the driver, and
 // what it says when something fails.
+#include "base/util.h"
 #include "device/fake_kit.h"
 #include "runtime/launch.h"
 
@@ -185,6 +186,9 @@ static void test_modules(void **state)
            "cannot load /nowhere/kernel.cubin");
     set("MODULE", 209);
     expect(d->ops->load_module(d, driver_path, &m, &error), HEALD_UNSUPPORTED, "for another GPU");
+    set("MODULE", 222);
+    expect(d->ops->load_module(d, driver_path, &m, &error), HEALD_UNSUPPORTED,
+           "newer than the driver, which is for CUDA 13.0");
     set("MODULE", 0);
     assert_int_equal(d->ops->load_module(d, driver_path, &m, &error), HEALD_OK);
     expect(d->ops->find_entry(d, m, "missing", &stage, &error), HEALD_NOT_FOUND,
@@ -258,6 +262,24 @@ static void test_fault(void **state)
     device_close(d);
     assert_int_equal(fake->contexts, 0);
     assert_int_equal(fake->live, 0);
+}
+
+// Results after which cuda.h says that the process must be started anew, and others.
+static void test_faults_of_all_kinds(void **state)
+{
+    (void)state;
+    static const int fatal[] = {214, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 810},
+                     other[] = {1, 2, 600, 701};
+    for (size_t i = 0; i < COUNT(fatal) + COUNT(other); i++) {
+        bool lost = i < COUNT(fatal);
+        Device *d = open_device();
+        set("WAIT", lost ? fatal[i] : other[i - COUNT(fatal)]);
+        assert_int_not_equal(device_synchronise(d, &error), HEALD_OK);
+        set("WAIT", 0);
+        error = (Error){0};
+        assert_int_equal(device_synchronise(d, &error), lost ? HEALD_DEVICE : HEALD_OK);
+        device_close(d);
+    }
 }
 
 static void test_fault_of_several(void **state)
@@ -396,6 +418,7 @@ int main(void)
         cmocka_unit_test_setup(test_cooperative, begin),
         cmocka_unit_test_setup(test_check, begin),
         cmocka_unit_test_setup(test_fault, begin),
+        cmocka_unit_test_setup(test_faults_of_all_kinds, begin),
         cmocka_unit_test_setup(test_fault_of_several, begin),
         cmocka_unit_test_setup(test_synchronous, begin),
         cmocka_unit_test_setup(test_refused_launch, begin),
