@@ -7,17 +7,18 @@
 
 void packing_add(Arena *a, Packings *p, GraphNode *n)
 {
-    for (int i = 0; i < p->list.n; i++)
-        if (p->list.at[i].node == n) return;
-    VEC_PUSH(a, &p->list, ((Packing){.node = n}));
+    intptr_t last = (intptr_t)map_get(&p->last, n->input[0]);
+    for (intptr_t i = last; i; i = p->list.at[i - 1].before)
+        if (p->list.at[i - 1].node == n) return;
+    VEC_PUSH(a, &p->list, ((Packing){n, last}));
+    map_put(a, &p->last, n->input[0], (void *)(intptr_t)p->list.n);
 }
 
 static GraphValue *shared_packing(Lower *l, GraphValue *v, const Preference *p)
 {
-    for (int i = 0; i < l->packings->list.n; i++) {
-        const GraphNode *n = l->packings->list.at[i].node;
-        if (n->input[0] == v && packed_is(n->output[0], p)) return n->output[0];
-    }
+    const Packing *list = l->packings->list.at;
+    for (intptr_t i = (intptr_t)map_get(&l->packings->last, v); i; i = list[i - 1].before)
+        if (packed_is(list[i - 1].node->output[0], p)) return list[i - 1].node->output[0];
     GraphValue *out = packed_value(l->g, v, p);
     if (out) packing_add(l->g->arena, l->packings, out->producer);
     return out;

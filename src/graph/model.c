@@ -75,11 +75,9 @@ static bool lower_group(Compiling *c, Lowering *l, Group *p, Diag *d)
     // What it wants laid out anew is launched before it.
     for (int i = 0; i < p->memory.n; i++)
         if (p->memory.at[i]) packing_add(c->arena, &l->packings, p->memory.at[i]->producer);
-    for (int i = 0; i < l->packings.list.n; i++) {
-        Packing *k = &l->packings.list.at[i];
-        if (k->lowered) continue;
-        k->lowered = true;
-        if (!lower_group(c, l, group_of_node(c->arena, k->node), d)) return false;
+    while (l->packings.lowered < l->packings.list.n) {
+        GraphNode *n = l->packings.list.at[l->packings.lowered++].node;
+        if (!lower_group(c, l, group_of_node(c->arena, n), d)) return false;
     }
     for (int k = 0; k < list.n; k++) {
         Launch launch = {.group = p, .outputs = list.at[k].outputs, .dims = list.at[k].dims};

@@ -140,10 +140,12 @@ typedef VEC(LoweredKernel) LoweredKernels;
 // that want the same. That of a constant runs when the model is loaded.
 typedef struct Packing {
     GraphNode *node;
-    bool lowered;
+    intptr_t before; // another of the same value: its place in the list, counted from 1; 0: none
 } Packing;
 typedef struct Packings {
     VEC(Packing) list;
+    Map last;    // by value: the place of its last one, counted from 1
+    int lowered; // that many of the list are
 } Packings;
 void packing_add(Arena *a, Packings *p, GraphNode *n); // unless it is there
 // What the group reads may grow: packed constants come last.
