@@ -310,7 +310,8 @@ HEALD_API heald_status heald_model_give(heald_model *m, int i, heald_tensor *t);
 // open stay open, so that other sizes need no other compilation; where it cannot do with that, it
 // is compiled for these shapes. Where shapes inside the model depend on the elements of an input,
 // it is compiled for these elements too; such an input is best in the host's memory. Where only a
-// run tells how the model goes on, the rest is compiled by the first run.
+// run tells how the model goes on, the rest is compiled by the first run. For a target such as
+// "cuda:sm_80" no GPU is needed until then.
 HEALD_API heald_status heald_model_prepare(heald_model *m, heald_tensor *const *inputs);
 
 // Runs the model. inputs: one for each, in order. outputs: tensors of the caller of the right type

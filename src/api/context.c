@@ -235,14 +235,25 @@ heald_status context_cache(heald_context *c)
     return c->cache ? HEALD_OK : error_set(&c->error, HEALD_IO, "the cache: %s", why);
 }
 
+Pool *context_pool(heald_context *c)
+{
+    if (!c->pool && !c->options.parallel_for) c->pool = pool_create(c->options.threads);
+    return c->pool;
+}
+
+bool context_is_elsewhere(const heald_context *c)
+{
+    return c->target.kind == TARGET_CUDA && !c->interpret && !c->device;
+}
+
 heald_status context_device(heald_context *c)
 {
     const heald_context_options *o = &c->options;
-    if (!c->pool && !o->parallel_for) c->pool = pool_create(o->threads);
+    Pool *pool = context_pool(c);
     if (c->device) return HEALD_OK;
-    if (c->target.kind == TARGET_CUDA && !c->interpret) return open_gpu(c);
+    if (context_is_elsewhere(c)) return open_gpu(c);
     DeviceOptions d = {.nthread = o->threads,
-                       .pool = c->pool,
+                       .pool = pool,
                        .parallel_for = o->parallel_for,
                        .parallel_user = o->user};
     return device_open(c->interpret ? &device_interp : &device_cpu, &d, &c->device, &c->error);

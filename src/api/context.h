@@ -50,7 +50,10 @@ void context_leave(heald_context *c);
 // message in c->error.
 heald_status context_toolchain(heald_context *c);
 heald_status context_cache(heald_context *c);
-heald_status context_device(heald_context *c); // c->device and c->pool
+heald_status context_device(heald_context *c); // c->device
+Pool *context_pool(heald_context *c);          // NULL where the caller has threads, or none is left
+// Whether code is made for a GPU named by its architecture, and no GPU has been asked for so far.
+bool context_is_elsewhere(const heald_context *c);
 OpTable *context_ops(heald_context *c);
 // Toolchain and cache, or the interpreter.
 heald_status context_builder(heald_context *c, Builder *out);

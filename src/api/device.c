@@ -24,7 +24,7 @@ static heald_status synchronise_body(heald_context *c, Arena *scratch, void *use
 {
     UNUSED(scratch);
     UNUSED(user);
-    return c->device ? device_synchronise(c->device, &c->error) : HEALD_OK;
+    return device_synchronise(c->device, &c->error);
 }
 
 heald_status heald_context_synchronise(heald_context *c)

@@ -217,6 +217,7 @@ heald_status model_run(heald_model *m, heald_tensor *const *inputs, heald_tensor
     ModelSection *section;
     heald_status s = model_instance(m, inputs, &in);
     if (!s) s = model_section(m, &section);
+    if (!s) s = model_section_load(section, in);
     if (s) return s;
     inputs = model_inputs(m, &m->context->scratch, inputs);
     return section_run_host(&section->base, inputs, outputs, &m->context->error);

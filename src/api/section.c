@@ -125,12 +125,26 @@ static void set_steps(ModelInstance *in, const Graph *g, heald_context *c)
     for (int i = 0; i < v->nstep; i++) {
         if (!cut->graphs.at[i]) continue;
         model_section_init(&in->section[i], c, cut->graphs.at[i]);
-        in->section[i].base.device = c->device;
         step[i].section = &in->section[i].base;
     }
     v->step = step;
 }
 
+heald_status model_section_load(ModelSection *s, ModelInstance *in)
+{
+    heald_context *c = s->context;
+    if (in->base.runner) return HEALD_OK;
+    heald_status status = context_device(c);
+    if (status) return status;
+    s->base.device = c->device;
+    for (int i = 0; i < in->nsection; i++) in->section[i].base.device = c->device;
+    status = model_load(in->compiled, c->device, &c->error);
+    if (status) return status;
+    RunOptions run = {.cancel = c->options.cancel ? is_cancelled : NULL, .user = &c->options};
+    return plan_runner_create(in->compiled->plan, c->device, &run, &in->base.runner, &c->error);
+}
+
+// What is compiled for a GPU that is not at hand is loaded when it is to run.
 static heald_status compile(Making *m)
 {
     heald_context *c = m->section->context;
@@ -142,16 +156,13 @@ static heald_status compile(Making *m)
     CompileOptions o = {.target = c->target, .user = &c->options};
     if (c->options.progress) o.progress = show_progress;
     s = context_builder(c, &o.builder);
-    if (!s) s = context_device(c);
-    m->section->base.device = c->device;
-    o.pool = c->pool;
+    bool elsewhere = context_is_elsewhere(c);
+    if (!s && !elsewhere) s = context_device(c);
+    o.pool = context_pool(c);
     if (!s) s = model_compile(g, &in->arena, &o, &in->compiled, &c->diag, &c->error);
-    RunOptions run = {.cancel = c->options.cancel ? is_cancelled : NULL, .user = &c->options};
-    if (!s) s = model_load(in->compiled, c->device, &c->error);
-    if (!s)
-        s = plan_runner_create(in->compiled->plan, c->device, &run, &in->base.runner, &c->error);
-    if (!s) set_steps(in, g, c);
-    return s;
+    if (s) return s;
+    set_steps(in, g, c);
+    return elsewhere && !in->base.open ? HEALD_OK : model_section_load(m->section, in);
 }
 
 // An instance for the inputs, open or not, in s->unfinished.

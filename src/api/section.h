@@ -33,6 +33,8 @@ void model_section_free(ModelSection *s);
 // gets there.
 heald_status model_section_instance(ModelSection *s, heald_tensor *const *inputs,
                                     ModelInstance **out);
+// Before an instance runs: on the device, if it is not yet.
+heald_status model_section_load(ModelSection *s, ModelInstance *in);
 // The instance that was used last; NULL: none was.
 const ModelInstance *model_section_current(const ModelSection *s);
 

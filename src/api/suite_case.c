@@ -124,6 +124,7 @@ static heald_status run_model(Case *c, heald_tensor **outputs)
     ModelInstance *in;
     heald_status s = make_tensors(c, inputs);
     if (!s) s = model_section_instance(&c->section, inputs, &in);
+    if (!s) s = model_section_load(&c->section, in);
     if (s) return s;
     if (*in->note) c->k->note = arena_printf(c->arena, "specialised on %s", in->note);
     return section_run_host(&c->section.base, inputs, outputs, e);

@@ -195,7 +195,8 @@ static int inspect(Cli *c, ModelJob *j)
     const ModelInstance *in = model_current(j->model);
     const char *svg = cli_text(c, OPT_SVG);
     int number = 1;
-    if (in->nsection && heald_model_run(j->model, j->input, j->output)) return cli_context_error(c);
+    bool runs = in->nsection && !context_is_elsewhere(c->context);
+    if (runs && heald_model_run(j->model, j->input, j->output)) return cli_context_error(c);
     progress_clear(c);
     in = model_current(j->model);
     if (svg) return write_picture(c, j, in, svg);

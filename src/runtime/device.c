@@ -59,7 +59,7 @@ void device_close(Device *d)
 
 heald_status device_synchronise(Device *d, Error *e)
 {
-    return d->ops->synchronise ? d->ops->synchronise(d, e) : HEALD_OK;
+    return d && d->ops->synchronise ? d->ops->synchronise(d, e) : HEALD_OK;
 }
 
 heald_status device_workspace(Device *d, int64_t bytes, void **out, Error *e)

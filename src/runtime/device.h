@@ -112,7 +112,7 @@ const DeviceOps *device_find(const DeviceTable *t, const char *name); // NULL: n
 
 heald_status device_open(const DeviceOps *ops, const DeviceOptions *o, Device **out, Error *e);
 void device_close(Device *d);                         // NULL is fine
-heald_status device_synchronise(Device *d, Error *e); // fine where there is nothing to wait for
+heald_status device_synchronise(Device *d, Error *e); // NULL is fine
 // At least so many bytes that stay valid until the next call.
 heald_status device_workspace(Device *d, int64_t bytes, void **out, Error *e);
 

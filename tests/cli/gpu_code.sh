@@ -15,6 +15,12 @@ out "has code like those before it" '^1 passed, 0 failed$'
 export HEALD_CUDA_DRIVER=/nowhere/libcuda.so.1
 try "no driver" 2 check $mnist --target cuda
 err "it is told" 'no NVIDIA driver'
+if [ -n "${HEALD_REQUIRE_NVRTC:-}" ] || "$heald" doctor | grep -qE 'CUDA +(NVRTC|nvcc)'; then
+    try "the kernels of a model for a GPU that is elsewhere" 0 inspect $mnist --target cuda:sm_90
+    out "they are told" 'by conv_gemm'
+    try "its kernels on a machine without it" 2 run $mnist --target cuda:sm_90
+    err "it is told as well" 'no NVIDIA driver'
+fi
 try "the doctor without a driver" 0 doctor
 out "it tells so" 'GPU +none: no NVIDIA driver'
 finish
