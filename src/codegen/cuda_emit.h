@@ -44,6 +44,6 @@ void cuda_intrinsic(Emit *e, const Node *n);
 void cuda_warp_mask(Emit *e);
 void cuda_shared_address(Emit *e, Node *ref); // an asm operand
 void cuda_mma(Emit *e, Node *n);
-void cuda_ldmatrix_rows(Emit *e, Node *n);
+void cuda_matrix_rows(Emit *e, Node *n);
 
 #endif

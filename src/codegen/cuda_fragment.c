@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// mma and ldmatrix as PTX. A thread's elements are an array that is only indexed by constants, so
+// mma, ldmatrix and stmatrix as PTX. A thread's elements are an array that is only indexed by constants, so
 // the compiler keeps it in registers, read here 32 bits at a time.
 #include "codegen/cuda_emit.h"
 
@@ -79,17 +79,26 @@ void cuda_mma(Emit *e, Node *n)
     buf_putc(e->out, ')');
 }
 
-void cuda_ldmatrix_rows(Emit *e, Node *n)
+// Operand 0 is the address of stmatrix; ldmatrix has its results first, and the address behind them.
+void cuda_matrix_rows(Emit *e, Node *n)
 {
-    Node *to = REST(n)[0], *from = REST(n)[1], *turned = REST(n)[2];
-    if (!is_run(e, to)) return;
-    int matrices = (int)KID(REST(to)[0], SPAN, len)->u.i / 2;
-    buf_printf(e->out, "asm volatile(\"ldmatrix.sync.aligned.m8n8.x%d%s.shared.b16 ", matrices,
-               turned->u.i ? ".trans" : "");
-    numbers(e, 0, matrices);
-    buf_printf(e->out, ", [%%%d];\" : ", matrices);
-    operands(e, to, "=r", matrices, 2, true);
-    buf_puts(e->out, " : ");
-    cuda_shared_address(e, from);
+    int which = fragment_own_operand(n->u.intr);
+    Node *own = n->kid[which], *shared = n->kid[1 - which], *turned = n->kid[2];
+    bool store = which == 1;
+    if (!is_run(e, own)) return;
+    int matrices = (int)KID(REST(own)[0], SPAN, len)->u.i / 2;
+    buf_printf(e->out, "asm volatile(\"%s.sync.aligned.m8n8.x%d%s.shared.b16 ",
+               store ? "stmatrix" : "ldmatrix", matrices, turned->u.i ? ".trans" : "");
+    if (store) buf_puts(e->out, "[%0], ");
+    numbers(e, store ? 1 : 0, matrices);
+    if (!store) buf_printf(e->out, ", [%%%d]", matrices);
+    buf_puts(e->out, ";\" : ");
+    if (!store) operands(e, own, "=r", matrices, 2, true);
+    buf_puts(e->out, store ? ": " : " : ");
+    cuda_shared_address(e, shared);
+    if (store) {
+        buf_puts(e->out, ", ");
+        operands(e, own, "r", matrices, 2, true);
+    }
     buf_puts(e->out, " : \"memory\")");
 }

@@ -91,13 +91,25 @@ bool fragment_fits(const Mapping *m, const Fragment *f)
     return true;
 }
 
-bool fragment_of_ldmatrix(const Buffer *b, Fragment *out)
+bool fragment_of_matrices(const Buffer *b, Fragment *out)
 {
     if (dtype_size(b->type) != 2 || !b->over) return false;
-    *out = fragment_of(FRAGMENT_A, b->type);
-    if (fragment_fits(b->over, out)) return true;
-    *out = fragment_of(FRAGMENT_B, b->type);
-    return fragment_fits(b->over, out);
+    for (int kind = FRAGMENT_A; kind <= FRAGMENT_C; kind++) {
+        *out = fragment_of((FragmentKind)kind, b->type);
+        if (fragment_fits(b->over, out)) return true;
+    }
+    return false;
+}
+
+int fragment_own_operand(const Intrinsic *intr)
+{
+    switch (intrinsic_id(intr)) {
+    case INTR_LDMATRIX:
+    case INTR_LDMATRIX_ROWS: return 0;
+    case INTR_STMATRIX:
+    case INTR_STMATRIX_ROWS: return 1;
+    default: return -1;
+    }
 }
 
 // ---- legal operands
@@ -155,50 +167,59 @@ static bool two_spans(const Node *ref, int64_t out[2])
     return n == 2;
 }
 
-static const char *ldmatrix_wrong(Arena *a, const Node *n)
+static const char *matrices_wrong(Arena *a, const Node *n)
 {
-    const Node *to = n->kid[0], *from = n->kid[1];
-    int64_t size[2], source[2];
+    const char *name = n->u.intr->name;
+    int which = fragment_own_operand(n->u.intr);
+    const Node *own = n->kid[which], *shared = n->kid[1 - which];
+    int64_t size[2], there[2];
     Fragment f;
-    if (to->u.buf->space != SPACE_LOCAL || from->u.buf->space != SPACE_SHARED ||
-        to->u.buf->type != from->u.buf->type)
-        return "ldmatrix copies from shared to local memory of the same type";
-    if (!fragment_of_ldmatrix(to->u.buf, &f))
-        return "ldmatrix: what it fills is not over a mapping whose innermost part is a fragment "
-               "of "
-               "16-bit elements";
-    if (!two_spans(to, size) || !two_spans(from, source) || size[0] != source[0] ||
-        size[1] != source[1])
-        return "ldmatrix copies a region of two axes to one of the same extents";
+    if (own->u.buf->space != SPACE_LOCAL || shared->u.buf->space != SPACE_SHARED ||
+        own->u.buf->type != shared->u.buf->type)
+        return arena_printf(a, "%s copies %s memory of the same type", name,
+                            which ? "from local to shared" : "from shared to local");
+    if (!fragment_of_matrices(own->u.buf, &f))
+        return arena_printf(a,
+                            "%s: '%s' is not over a mapping whose innermost part is a fragment of "
+                            "16-bit elements",
+                            name, own->u.buf->name);
+    if (!two_spans(own, size) || !two_spans(shared, there) || size[0] != there[0] ||
+        size[1] != there[1])
+        return arena_printf(a, "%s copies a region of two axes to one of the same extents", name);
     for (int i = 0; i < 2; i++)
         if (size[i] < 1 || size[i] % f.shape[i])
-            return arena_printf(a, "ldmatrix: a region of whole fragments, of (%lld, %lld)",
+            return arena_printf(a, "%s: a region of whole fragments, of (%lld, %lld)", name,
                                 (long long)f.shape[0], (long long)f.shape[1]);
     return NULL;
 }
 
-static const char *rows_wrong(const Node *n)
+static const char *rows_wrong(Arena *a, const Node *n)
 {
-    const Node *to = n->kid[0], *from = n->kid[1], *turned = n->kid[2];
-    int64_t count = length(to, NREST((Node *)to) - 1);
-    if (to->u.buf->space != SPACE_LOCAL || to->u.buf->over || NREST((Node *)to) != 1 ||
-        from->u.buf->space != SPACE_SHARED || to->u.buf->type != from->u.buf->type ||
-        dtype_size(to->u.buf->type) != 2)
-        return "ldmatrix_rows copies 16-bit elements from shared memory to the thread's own";
+    const char *name = n->u.intr->name;
+    int which = fragment_own_operand(n->u.intr);
+    const Node *own = n->kid[which], *shared = n->kid[1 - which], *turned = n->kid[2];
+    int64_t count = length(own, NREST((Node *)own) - 1);
+    if (own->u.buf->space != SPACE_LOCAL || own->u.buf->over || NREST((Node *)own) != 1 ||
+        shared->u.buf->space != SPACE_SHARED || own->u.buf->type != shared->u.buf->type ||
+        dtype_size(own->u.buf->type) != 2)
+        return arena_printf(
+            a, "%s copies 16-bit elements between shared memory and the thread's own", name);
     if (count != 2 && count != 4 && count != 8)
-        return "ldmatrix_rows gives a thread 2, 4 or 8 elements";
-    for (int i = 0; i < NREST((Node *)from); i++)
-        if (from->kid[i]->kind == N_SPAN && length(from, i) != LDMATRIX_ROW)
-            return "ldmatrix_rows: a row has 8 elements";
-    return turned->kind == N_INT ? NULL : "ldmatrix_rows: turned or not must be known";
+        return arena_printf(a, "%s: a thread has 2, 4 or 8 elements", name);
+    for (int i = 0; i < NREST((Node *)shared); i++)
+        if (shared->kid[i]->kind == N_SPAN && length(shared, i) != LDMATRIX_ROW)
+            return arena_printf(a, "%s: a row has 8 elements", name);
+    return turned->kind == N_INT ? NULL : arena_printf(a, "%s: turned or not must be known", name);
 }
 
 const char *fragment_wrong(Arena *a, const Node *n)
 {
     switch (intrinsic_id(n->u.intr)) {
     case INTR_MMA: return mma_wrong(a, n);
-    case INTR_LDMATRIX: return ldmatrix_wrong(a, n);
-    case INTR_LDMATRIX_ROWS: return rows_wrong(n);
+    case INTR_LDMATRIX:
+    case INTR_STMATRIX: return matrices_wrong(a, n);
+    case INTR_LDMATRIX_ROWS:
+    case INTR_STMATRIX_ROWS: return rows_wrong(a, n);
     default: return NULL;
     }
 }

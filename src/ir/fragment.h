@@ -38,10 +38,14 @@ const char *fragment_mma_type(DType ab, DType c);
 // The value of a byte of type u8 or i8 as an operand of such an mma.
 double fragment_f8(DType ab, int64_t bits);
 
-// NULL, or what is wrong with the operands of an mma, ldmatrix or ldmatrix_rows.
+// NULL, or what is wrong with the operands of an mma, or of ldmatrix, stmatrix and the intrinsics
+// of rows that they become.
 const char *fragment_wrong(Arena *a, const Node *intrin);
 
-// The fragment that ldmatrix fills a buffer with.
-bool fragment_of_ldmatrix(const Buffer *b, Fragment *out);
+// The fragment that ldmatrix fills a buffer with, and stmatrix takes from it: 16-bit elements.
+bool fragment_of_matrices(const Buffer *b, Fragment *out);
+// Which operand of ldmatrix, stmatrix or their rows is the thread's own, 0 or 1; the other is in
+// shared memory. -1: another intrinsic.
+int fragment_own_operand(const Intrinsic *intr);
 
 #endif

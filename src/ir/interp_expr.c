@@ -2,6 +2,7 @@
 // Expressions to instructions. A vector expression is computed lane by lane into consecutive
 // registers; `one` compiles a single lane, `compile_expr` all of them, sharing what the lanes have
 // in common.
+#include "ir/fragment.h"
 #include "ir/interp_compile.h"
 
 #include <string.h>
@@ -246,8 +247,8 @@ static int32_t call(Compiler *c, Node *n, int lane, int32_t dst)
         Node *arg = n->kid[i];
         call.arg_type[i] = (DType)arg->type;
         if (arg->kind == N_REF) {
-            IntrinsicId id = intrinsic_id(n->u.intr);
-            place_of(c, arg, id == INTR_MMA || (id == INTR_LDMATRIX && i == 0), &call.place[i]);
+            bool held = intrinsic_id(n->u.intr) == INTR_MMA || fragment_own_operand(n->u.intr) == i;
+            place_of(c, arg, held, &call.place[i]);
             call.arg_type[i] = arg->u.buf->type;
         } else if (arg->kind == N_STRING) {
             call.text[i] = arg->u.sym;

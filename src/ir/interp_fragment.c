@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// mma and ldmatrix: a warp meets, and the last lane to come moves the elements of all. An operand
-// is a region of a buffer held by a mapping, or, after lowering, a run of each lane's own elements.
+// mma, ldmatrix and stmatrix: a warp meets, and the last lane to come moves the elements of all. An
+// operand is a region of a buffer held by a mapping, or, after lowering, a run of each lane's own
+// elements.
 #include "ir/fragment.h"
 #include "ir/interp_machine.h"
 
@@ -18,8 +19,9 @@ static Thread *lanes_of(const Thread *t)
     return &t->block->thread[t->index / WARP * WARP];
 }
 
-// All lanes have come, and name the same place. OUT_NEXT: the caller is the last.
-static Outcome meet(Run *run, Thread *t, const Call *call, int nplace)
+// All lanes have come, and name the same places, from number `first` on. OUT_NEXT: the caller is the
+// last.
+static Outcome meet(Run *run, Thread *t, const Call *call, int first, int nplace)
 {
     Meeting *m = &t->block->warp[t->index / WARP];
     Outcome outcome = sync_meet(run, t, m, WAIT_WARP);
@@ -29,7 +31,7 @@ static Outcome meet(Run *run, Thread *t, const Call *call, int nplace)
         return OUT_FAILED;
     }
     const Thread *lane = lanes_of(t);
-    for (int p = 0; p < nplace; p++) {
+    for (int p = first; p < first + nplace; p++) {
         const RefPlace *place = &call->place[p];
         for (int i = 0; i < mem_of(run, place)->rank; i++) {
             for (int l = 1; l < WARP; l++) {
@@ -108,7 +110,7 @@ static Cell multiply(Tile a, Tile b, int i, int j, int depth, bool floats, Cell 
 
 Outcome call_mma(Run *run, Thread *t, const Call *call)
 {
-    Outcome outcome = meet(run, t, call, 3);
+    Outcome outcome = meet(run, t, call, 0, 3);
     if (outcome != OUT_NEXT) return outcome;
     Thread *lane = lanes_of(t);
     DType ab = mem_of(run, &call->place[1])->type, sum = mem_of(run, &call->place[0])->type;
@@ -143,41 +145,55 @@ static void spans_of(const Run *run, const Thread *t, const RefPlace *place, int
         if (t->r[place->length + i].i > 1) axis[n++] = i;
 }
 
+// Between an element and a cell.
+static bool move_element(Run *run, Thread *t, const Mem *m, const int64_t *index, bool write,
+                         Cell *value)
+{
+    int64_t e = memory_locate(run, t, m, index, write ? ACCESS_WRITE : ACCESS_READ);
+    if (e < 0) return false;
+    if (write) memory_put(m->type, memory_at(t, m, e), *value);
+    else *value = memory_get(m->type, memory_at(t, m, e));
+    return true;
+}
+
 static bool copy_fragment(Run *run, Thread *lane, int l, const Call *call, const Fragment *f,
                           int64_t row, int64_t column)
 {
-    const RefPlace *to = &call->place[0], *from = &call->place[1];
-    const Mem *m = mem_of(run, from), *d = mem_of(run, to);
+    int which = fragment_own_operand(call->intr);
+    bool store = which == 1;
+    const RefPlace *own = &call->place[which], *shared = &call->place[1 - which];
+    const Mem *m = mem_of(run, shared), *d = mem_of(run, own);
     Thread *t = &lane[l];
     int axis[2];
-    spans_of(run, t, from, axis);
+    spans_of(run, t, shared, axis);
     for (int task = 0; task < f->ntask; task++) {
-        int64_t at[2], source[MAX_RANK], index[2];
+        int64_t at[2], there[MAX_RANK], index[2];
+        Cell value;
         fragment_task(f, l, task, at);
         at[0] += row;
         at[1] += column;
-        for (int i = 0; i < m->rank; i++) source[i] = t->r[from->index + i].i;
-        for (int i = 0; i < 2; i++) source[axis[i]] += at[i];
-        for (int i = 0; i < 2; i++) index[i] = t->r[to->index + i].i + at[i];
-        int64_t e = memory_locate(run, t, m, source, ACCESS_READ);
-        if (e < 0) return false;
-        Cell value = memory_get(m->type, memory_at(t, m, e));
-        if (!memory_over(run, t, d, index, true, t->r[d->worker].i, true, &value)) return false;
+        for (int i = 0; i < m->rank; i++) there[i] = t->r[shared->index + i].i;
+        for (int i = 0; i < 2; i++) there[axis[i]] += at[i];
+        for (int i = 0; i < 2; i++) index[i] = t->r[own->index + i].i + at[i];
+        if (!store && !move_element(run, t, m, there, false, &value)) return false;
+        if (!memory_over(run, t, d, index, true, t->r[d->worker].i, !store, &value)) return false;
+        if (store && !move_element(run, t, m, there, true, &value)) return false;
     }
     return true;
 }
 
-Outcome call_ldmatrix(Run *run, Thread *t, const Call *call)
+Outcome call_matrices(Run *run, Thread *t, const Call *call)
 {
-    Outcome outcome = meet(run, t, call, 2);
+    Outcome outcome = meet(run, t, call, 0, 2);
     if (outcome != OUT_NEXT) return outcome;
-    const Mem *to = mem_of(run, &call->place[0]);
+    const RefPlace *own = &call->place[fragment_own_operand(call->intr)];
+    const Mem *m = mem_of(run, own);
     Fragment f;
-    if (!fragment_of_ldmatrix(to->buf, &f)) {
-        interp_error(run, t, "ldmatrix fills a fragment; '%s' has none", to->buf->name);
+    if (!fragment_of_matrices(m->buf, &f)) {
+        interp_error(run, t, "%s of a fragment; '%s' has none", call->intr->name, m->buf->name);
         return OUT_FAILED;
     }
-    int64_t rows = t->r[call->place[0].length].i, columns = t->r[call->place[0].length + 1].i;
+    int64_t rows = t->r[own->length].i, columns = t->r[own->length + 1].i;
     for (int l = 0; l < WARP; l++)
         for (int64_t i = 0; i < rows; i += f.shape[0])
             for (int64_t j = 0; j < columns; j += f.shape[1])
@@ -186,40 +202,39 @@ Outcome call_ldmatrix(Run *run, Thread *t, const Call *call)
 }
 
 // Element `column` of the row that a lane names.
-static bool row_element(Run *run, Thread *t, const RefPlace *from, int64_t column, Cell *value)
+static bool row_element(Run *run, Thread *t, const RefPlace *row, int64_t column, bool write,
+                        Cell *value)
 {
-    const Mem *m = mem_of(run, from);
+    const Mem *m = mem_of(run, row);
     int64_t index[MAX_RANK];
     int along = m->rank - 1;
     for (int i = 0; i < m->rank; i++) {
-        index[i] = t->r[from->index + i].i;
-        if (t->r[from->length + i].i > 1) along = i;
+        index[i] = t->r[row->index + i].i;
+        if (t->r[row->length + i].i > 1) along = i;
     }
     index[along] += column;
-    int64_t e = memory_locate(run, t, m, index, ACCESS_READ);
-    if (e >= 0) *value = memory_get(m->type, memory_at(t, m, e));
-    return e >= 0;
+    return move_element(run, t, m, index, write, value);
 }
 
-Outcome call_ldmatrix_rows(Run *run, Thread *t, const Call *call)
+Outcome call_matrix_rows(Run *run, Thread *t, const Call *call)
 {
-    Outcome outcome = meet(run, t, call, 1);
+    int which = fragment_own_operand(call->intr);
+    bool store = which == 1;
+    Outcome outcome = meet(run, t, call, which, 1);
     if (outcome != OUT_NEXT) return outcome;
     Thread *lane = lanes_of(t);
-    const RefPlace *to = &call->place[0];
-    const Mem *d = mem_of(run, to);
-    int64_t count = t->r[to->length].i, turned = t->r[call->arg[2]].i;
+    const RefPlace *own = &call->place[which], *row = &call->place[1 - which];
+    const Mem *d = mem_of(run, own);
+    int64_t count = t->r[own->length].i, turned = t->r[call->arg[2]].i;
     for (int l = 0; l < WARP; l++) {
         for (int64_t k = 0; k < count; k++) {
-            int64_t row = l / 4, column = l % 4 * 2 + k % 2;
-            int64_t from = k / 2 * LDMATRIX_ROW + (turned ? column : row);
+            int64_t i = l / 4, j = l % 4 * 2 + k % 2;
+            Thread *named = &lane[k / 2 * LDMATRIX_ROW + (turned ? j : i)];
+            int64_t column = turned ? i : j, index[1] = {lane[l].r[own->index].i + k};
             Cell value;
-            if (!row_element(run, &lane[from], &call->place[1], turned ? row : column, &value))
-                return OUT_FAILED;
-            int64_t index[1] = {lane[l].r[to->index].i + k};
-            int64_t e = memory_locate(run, &lane[l], d, index, ACCESS_WRITE);
-            if (e < 0) return OUT_FAILED;
-            memory_put(d->type, memory_at(&lane[l], d, e), value);
+            if (!store && !row_element(run, named, row, column, false, &value)) return OUT_FAILED;
+            if (!move_element(run, &lane[l], d, index, !store, &value)) return OUT_FAILED;
+            if (store && !row_element(run, named, row, column, true, &value)) return OUT_FAILED;
         }
     }
     return OUT_NEXT;

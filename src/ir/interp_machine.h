@@ -283,8 +283,8 @@ Outcome interp_call(Run *run, Thread *t, const Call *call);
 
 // interp_fragment.c: what a warp does together with fragments. The last lane to come does it.
 Outcome call_mma(Run *run, Thread *t, const Call *call);
-Outcome call_ldmatrix(Run *run, Thread *t, const Call *call);
-Outcome call_ldmatrix_rows(Run *run, Thread *t, const Call *call);
+Outcome call_matrices(Run *run, Thread *t, const Call *call);
+Outcome call_matrix_rows(Run *run, Thread *t, const Call *call);
 
 // interp_sync.c: who waits for whom.
 void sync_create(Run *run); // for the live blocks of a stage

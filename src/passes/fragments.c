@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operands of mma and ldmatrix by what a thread has of them. A region of a buffer over a fragment
-// becomes a run of the thread's plain buffer; the region that ldmatrix reads becomes one row of 8
-// for each lane, whose coordinates are sums of bits of the lane.
+// Operands of mma, ldmatrix and stmatrix by what a thread has of them. A region of a buffer over a
+// fragment becomes a run of the thread's plain buffer; the region of shared memory becomes one row
+// of 8 for each lane, whose coordinates are sums of bits of the lane.
 #include "ir/fragment.h"
 #include "passes/pass.h"
 
@@ -71,7 +71,7 @@ static Node *lower_mma(const Lowering *w, Node *n)
     return call(w->c->kernel->arena, n->loc, INTR_MMA, arg);
 }
 
-// ---- ldmatrix
+// ---- ldmatrix and stmatrix
 
 // Whether 8 elements along an axis, from a multiple of 8 on, always lie side by side and aligned.
 static bool rows_along(const Buffer *b, int axis)
@@ -110,7 +110,7 @@ static Node *of_lane(Arena *a, Node *lane, const int64_t v[FRAGMENT_LANES])
     return sum;
 }
 
-typedef struct Tile { // fragments that one instruction loads, from these places of the region
+typedef struct Tile { // fragments that one instruction copies, at these places of the region
     int64_t at[2][2];
     int n;
 } Tile;
@@ -128,16 +128,17 @@ static void lane_rows(const Fragment *f, const Tile *t, bool turned, int64_t row
     }
 }
 
-static Node *lane_source(const Lowering *w, Node *from, const int axis[2], int along, Node *lane,
-                         int64_t row[2][FRAGMENT_LANES])
+static Node *lane_row(const Lowering *w, Node *shared, const int axis[2], int along, Node *lane,
+                      int64_t row[2][FRAGMENT_LANES])
 {
     Arena *a = w->c->kernel->arena;
-    Node *ref = arena_copy(a, from, sizeof *from + from->nkid * sizeof(Node *));
+    Node *ref = arena_copy(a, shared, sizeof *shared + shared->nkid * sizeof(Node *));
     for (int i = 0; i < 2; i++) {
         Node **index = &REST(ref)[axis[i]];
         *index = arith_add(a, KID(*index, SPAN, lo), of_lane(a, lane, row[i]));
         if (axis[i] != along) continue;
-        *index = node_make(a, N_SPAN, from->loc, 2, (Node *[]){*index, node_i64(a, LDMATRIX_ROW)});
+        *index =
+            node_make(a, N_SPAN, shared->loc, 2, (Node *[]){*index, node_i64(a, LDMATRIX_ROW)});
         (*index)->type = DT_I64;
         (*index)->lanes = 1;
     }
@@ -153,28 +154,37 @@ static int64_t first_task(const Mapping *m, const int64_t at[2])
     return -1;
 }
 
-static Node *lower_ldmatrix(const Lowering *w, Node *n)
+// The two axes of the shared region, and the one of them along which rows of 8 lie; -1 with a
+// diagnostic.
+static int find_axes(const Lowering *w, const Node *n, Node *shared, int axis[2])
+{
+    int count = 0, along = -1;
+    for (int i = 0; i < NREST(shared); i++)
+        if (REST(shared)[i]->kind == N_SPAN) axis[count++] = i;
+    for (int i = 1; i >= 0 && along < 0; i--)
+        if (rows_along(shared->u.buf, axis[i])) along = axis[i];
+    if (along >= 0 && node_divisor(KID(REST(shared)[along], SPAN, lo)) % LDMATRIX_ROW == 0)
+        return along;
+    diag_error(w->c->diag, shared->loc,
+               "%s: rows of 8 elements of '%s' do not lie side by side and aligned",
+               n->u.intr->name, shared->u.buf->name);
+    return -1;
+}
+
+static Node *lower_matrices(const Lowering *w, Node *n)
 {
     Arena *a = w->c->kernel->arena;
-    Node *to = n->kid[0], *from = n->kid[1];
-    const Buffer *b = from->u.buf;
+    int which = fragment_own_operand(n->u.intr), axis[2];
+    Node *own = n->kid[which], *shared = n->kid[1 - which];
+    const Mapping *over = own->u.buf->over;
     Fragment f;
-    int axis[2], count = 0, along = -1;
     int64_t size[2], row[2][FRAGMENT_LANES];
-    if (!fragment_of_ldmatrix(to->u.buf, &f)) return NULL;
-    for (int i = 0; i < NREST(from); i++)
-        if (REST(from)[i]->kind == N_SPAN) axis[count++] = i;
-    for (int i = 1; i >= 0 && along < 0; i--)
-        if (rows_along(b, axis[i])) along = axis[i];
-    if (along < 0 || node_divisor(KID(REST(from)[along], SPAN, lo)) % LDMATRIX_ROW) {
-        diag_error(w->c->diag, from->loc,
-                   "ldmatrix: rows of 8 elements of '%s' do not lie side by side and aligned",
-                   b->name);
-        return NULL;
-    }
-    for (int i = 0; i < 2; i++) size[i] = KID(REST(to)[i], SPAN, len)->u.i;
+    if (!fragment_of_matrices(own->u.buf, &f)) return NULL;
+    int along = find_axes(w, n, shared, axis);
+    if (along < 0) return NULL;
+    for (int i = 0; i < 2; i++) size[i] = KID(REST(own)[i], SPAN, len)->u.i;
     bool turned = along != axis[f.along];
-    Node *lane = arith_mod(a, to->u.buf->over_worker, FRAGMENT_LANES);
+    Node *lane = arith_mod(a, own->u.buf->over_worker, FRAGMENT_LANES);
     Statements s = {.arena = a};
     int64_t rows = size[0] / f.shape[0], columns = size[1] / f.shape[1], total = rows * columns;
     for (int64_t k = 0; k < total;) {
@@ -183,15 +193,15 @@ static Node *lower_ldmatrix(const Lowering *w, Node *n)
             t.at[g][0] = (k + g) / columns * f.shape[0];
             t.at[g][1] = (k + g) % columns * f.shape[1];
         }
-        bool joined =
-            k + 1 < total && f.ntask * 2 <= 2 * LDMATRIX_MAX &&
-            first_task(to->u.buf->over, t.at[0]) + f.ntask == first_task(to->u.buf->over, t.at[1]);
+        bool joined = k + 1 < total && f.ntask * 2 <= 2 * LDMATRIX_MAX &&
+                      first_task(over, t.at[0]) + f.ntask == first_task(over, t.at[1]);
         if (joined) t.n = 2;
         lane_rows(&f, &t, turned, row);
-        Node *arg[3] = {owned_run(w, to, &f, t.at[0][0], t.at[0][1], f.ntask * t.n),
-                        lane_source(w, from, axis, along, lane, row), node_i64(a, turned)};
-        if (!arg[0]) return NULL;
-        statements_add(&s, call(a, n->loc, INTR_LDMATRIX_ROWS, arg));
+        Node *arg[3] = {NULL, NULL, node_i64(a, turned)};
+        arg[which] = owned_run(w, own, &f, t.at[0][0], t.at[0][1], f.ntask * t.n);
+        arg[1 - which] = lane_row(w, shared, axis, along, lane, row);
+        if (!arg[which]) return NULL;
+        statements_add(&s, call(a, n->loc, which ? INTR_STMATRIX_ROWS : INTR_LDMATRIX_ROWS, arg));
         k += t.n;
     }
     return statements_seq(&s, n->loc);
@@ -202,8 +212,10 @@ Node *fragments_lower(PassContext *c, Map *plain, const Map *index_of, Node *stm
     Lowering w = {.c = c, .plain = plain, .index_of = index_of};
     Node *n = stmt->kid[0], *lowered = NULL;
     if (stmt->kind != N_EVAL || n->kind != N_INTRIN) return stmt;
-    if (intrinsic_id(n->u.intr) == INTR_MMA) lowered = lower_mma(&w, n);
-    if (intrinsic_id(n->u.intr) == INTR_LDMATRIX && is_owner_buffer(n->kid[0]->u.buf))
-        lowered = lower_ldmatrix(&w, n);
+    IntrinsicId id = intrinsic_id(n->u.intr);
+    if (id == INTR_MMA) lowered = lower_mma(&w, n);
+    bool matrices = id == INTR_LDMATRIX || id == INTR_STMATRIX;
+    if (matrices && is_owner_buffer(n->kid[fragment_own_operand(n->u.intr)]->u.buf))
+        lowered = lower_matrices(&w, n);
     return lowered ? lowered : stmt;
 }

@@ -102,7 +102,7 @@ static const char *messages_of(const char *statements)
     char *all = arena_printf(&scratch, KERNEL "%s\n}\n", statements);
     Node *file =
         parse_file(&scratch, lib.names, sources_add(&sources, "k.hd", all, strlen(all)), &diag);
-    assert_true(file && library_add(&lib, file, &diag) && target_cuda(&target, "sm_80"));
+    assert_true(file && library_add(&lib, file, &diag) && target_cuda(&target, "sm_90"));
     const Node *decl = map_get(&lib.kernels, intern(lib.names, "k"));
     Instance *in = instance_new(&scratch, &lib, &target, &diag);
     Value n = value_int(32), x = {.kind = V_TENSOR};
@@ -129,7 +129,8 @@ static void test_operands(void **state)
     static const char right[] =
         "mma(sum[0 :+ 16, 8 :+ 8], ra[16 :+ 16, 0 :+ 16], rb[0 :+ 16, 8 :+ 8]);"
         "ldmatrix(ra[0 :+ 32, 0 :+ 16], s[0 :+ 32, 0 :+ 16]);"
-        "ldmatrix(rb[0 :+ 16, 0 :+ 16], s[16 :+ 16, 0 :+ 16]);";
+        "ldmatrix(rb[0 :+ 16, 0 :+ 16], s[16 :+ 16, 0 :+ 16]);"
+        "stmatrix(s[16 :+ 16, 0 :+ 16], rb[0 :+ 16, 0 :+ 16]);";
     assert_string_equal(messages_of(right), "");
     refused("mma(sum[0 :+ 16, 0 :+ 8], rb[0 :+ 16, 0 :+ 16], rb[0 :+ 16, 0 :+ 8]);",
             "holds a is not the fragment");
@@ -145,6 +146,9 @@ static void test_operands(void **state)
     refused("ldmatrix(ra[0 :+ 32, 0 :+ 16], odd[0 :+ 32, 0 :+ 16]);", "do not lie side by side");
     refused("ldmatrix(ra[0 :+ 32, 0 :+ 16], s[0 :+ 16, 0 :+ 16]);", "to one of the same extents");
     refused("ldmatrix(sum[0 :+ 16, 0 :+ 8], s[0 :+ 16, 0 :+ 8]);", "of the same type");
+    refused("stmatrix(ra[0 :+ 32, 0 :+ 16], s[0 :+ 32, 0 :+ 16]);", "from local to shared memory");
+    refused("stmatrix(odd[0 :+ 32, 0 :+ 16], ra[0 :+ 32, 0 :+ 16]);",
+            "stmatrix: rows of 8 elements of 'odd' do not lie side by side");
 }
 
 int main(void)
