@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs every test of a build and counts each single case: run_tests.sh BUILD_DIR [ctest options].
-# A test that prints "ok N - name" and "not ok N - name" counts as those cases, any other as one.
+# A test that prints "ok N - name" and "not ok N - name" counts as those cases, any other as one. What
+# a test tells as "# N things ..." is shown with it.
 # The last line is "N passed, N failed", with ", N skipped" where something was skipped.
 set -uo pipefail
 build=$1
@@ -26,6 +27,7 @@ awk '
     }
     else if (line ~ /^ok [0-9]+/) oks[key]++
     else if (line ~ /^not ok [0-9]+/) bads[key]++
+    if (line ~ /^# [0-9]+ /) notes[key] = notes[key] "  " substr(line, 3) "\n"
     if (line ~ /^skip: /) { why[key] = ": " substr(line, 7) }
     output[key] = output[key] line "\n"
     next
@@ -45,6 +47,7 @@ awk '
     if (bads[key]) printf ", %d failed", bads[key]
     if (skips[key]) printf ", %d skipped", skips[key]
     print ""
+    printf "%s", notes[key]
     if (bads[key]) { result = $0; sub(/^.*\.\.\. */, "", result); print output[key] "  -> " result }
     all_reasons = all_reasons reasons[key]
     seen++
