@@ -262,21 +262,22 @@ static const Node *template_of(Fuser *f, const Group *p)
     return group_template(f->g, p, &outputs, f->target);
 }
 
-// Takes r into the epilogue if the template that the group has anyway has the rows for it.
-static bool try_rows(Fuser *f, Group *p, GraphNode *r)
+// Takes r into the epilogue, by what *how says, if the template that the group has anyway can.
+static bool try_epilogue(Fuser *f, Group *p, GraphNode *r, bool *how)
 {
-    bool before = p->by_rows;
+    bool before = *how;
     if (depends(f, p, r)) return false;
     const Node *kernel = template_of(f, p);
+    if (!kernel) return false;
     join(f, p, r);
     VEC_PUSH(f->arena, &p->epilogue, r);
     collect_inputs(f, p);
-    p->by_rows = true;
-    if (kernel && template_of(f, p) == kernel) {
+    *how = true;
+    if (template_of(f, p) == kernel) {
         f->evaluations[only_output(r)->id] = 1;
         return true;
     }
-    p->by_rows = before;
+    *how = before;
     f->group_of[r->id] = NULL;
     p->epilogue.n--;
     collect_inputs(f, p);
@@ -290,7 +291,7 @@ static void grow_value(Fuser *f, Group *p, const GraphValue *v)
         if (f->group_of[r->id] == p) continue;
         if (refuse_epilogue(f, p, r)) {
             bool rows = !f->group_of[r->id] && only_output(r) && reads_rows(f, p, r);
-            if (rows && has_rows(f, p)) try_rows(f, p, r);
+            if (rows && has_rows(f, p)) try_epilogue(f, p, r, &p->by_rows);
             continue;
         }
         join(f, p, r);
@@ -344,13 +345,19 @@ static bool only_reader(const GraphValue *v, const GraphNode *reader)
     return !v->is_output;
 }
 
+static bool moves_rows(const Fuser *f, const GraphNode *n)
+{
+    return f->target->kind != TARGET_CPU && node_moves_rows(f->g, n);
+}
+
 // Whether what moves elements gives each at most once. A part of a tensor keeps sums on GPUs from
 // copying rows as they lie, unless something else does anyway.
 static bool is_read_once(const Fuser *f, const Group *p, const GraphNode *n, bool first)
 {
     if (n->op->bijective) return true;
     bool sums = p->anchor->op->class == OPCLASS_REDUCTION;
-    if (n->op->nparam != 1 || (first && sums && f->target->kind != TARGET_CPU)) return false;
+    if (n->op->nparam != 1) return false;
+    if (first && sums && f->target->kind != TARGET_CPU && !moves_rows(f, n)) return false;
     return graph_value_nelem(only_output(n)) <= graph_value_nelem(n->input[0]);
 }
 
@@ -380,7 +387,7 @@ static const char *refuse_prologue(const Fuser *f, const Group *p, const GraphNo
     // Windows read an element many times, each time from far away.
     for (int i = 0; reader == anchor && i < reader->ninput; i++)
         if (reader->input[i] == v && access_of(reader, i) == ACCESS_REDUCE &&
-            reader->op->windows[min_i64(i, reader->op->nparam - 1)])
+            reader->op->windows[min_i64(i, reader->op->nparam - 1)] && !moves_rows(f, n))
             return "would be computed again for each window";
     if (has_template(f, anchor)) {
         if (!n->op->moves || n->op->view) return again;
@@ -504,6 +511,20 @@ static void outputs_of(const Fuser *f, const Group *p, GraphValues *out)
         }
 }
 
+// A transpose of all that the group gives, which keeps rows whole, where the template can store so.
+static void take_transpose(Fuser *f, Group *p)
+{
+    GraphValues out = {0};
+    int perm[GRAPH_MAX_RANK];
+    if (f->target->kind == TARGET_CPU || !only_output(p->anchor) || p->by_rows) return;
+    outputs_of(f, p, &out);
+    if (out.n != 1 || out.at[0]->is_output || out.at[0]->readers.n != 1) return;
+    GraphNode *r = out.at[0]->readers.at[0];
+    if (f->group_of[r->id] || !node_permutation(f->g, r, perm)) return;
+    int last = r->output[0]->rank - 1;
+    if (last > 0 && perm[last] == last) try_epilogue(f, p, r, &p->moved);
+}
+
 static void make_group(Fuser *f, GraphNode *n, const FuseOptions *o)
 {
     Group *p = NEW(f->arena, Group);
@@ -516,6 +537,7 @@ static void make_group(Fuser *f, GraphNode *n, const FuseOptions *o)
         grow_epilogues(f, p);
         grow_prologues(f, p);
         trim_prologues(f, p);
+        take_transpose(f, p);
     }
     VEC_PUSH(f->arena, &f->groups, p);
 }

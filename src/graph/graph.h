@@ -185,6 +185,7 @@ typedef struct Group {
     GraphNodes prologue; // computed where the anchor loads
     GraphNodes epilogue; // computed where the anchor's result is stored
     bool by_rows;        // some of it from whole rows, which a block of the template has
+    bool moved;          // the last of it is a transpose of the only output, which is stored so
     const Node
         *kernel; // a template of the anchor's op; NULL: the op's meaning through `copy`, or serial
     GraphValues inputs, outputs;

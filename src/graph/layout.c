@@ -116,7 +116,7 @@ static void make_wishing(Layouts *l, Member *m)
         VEC_PUSH(l->arena, &m->reads, port);
     }
     for (int i = 0; i < p->outputs.n; i++) {
-        bool follows = graph_same_dims(p->outputs.at[i], anchor->output[0]);
+        bool follows = !p->moved && graph_same_dims(p->outputs.at[i], anchor->output[0]);
         Port port = {p->outputs.at[i], follows ? follow : AS_IT_LIES, follows && result};
         VEC_PUSH(l->arena, &m->writes, port);
     }

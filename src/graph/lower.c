@@ -263,19 +263,22 @@ static OpInst *apply(Lower *l, const GraphNode *n)
     return op;
 }
 
-// Memory of output i, which is v. *place: where there its elements go, if it lies in a layout.
+// Memory of output i, which is v. *place: where there its elements go, if it lies in a layout or is
+// a transpose of what is computed.
 static Buffer *output_buffer(Lower *l, const GraphValue *v, int i, Tensor **place)
 {
+    const Group *p = l->group;
     const GraphValue *m = v->stored && !l->in_order ? v->stored : NULL;
     const Value *dims = m ? kernel_sizes(&l->sizes, m->rank, m->dims) : NULL;
     int rank = m ? m->rank : rank_of(l, v, &dims);
     Buffer *b = instance_output(l->in, lower_name(l, "y", i), v->type, rank, dims);
     b->align_bytes = known_align(l, v);
     *place = NULL;
-    if (!m) return b;
+    if (!m && !p->moved) return b;
     Value arg = {.kind = V_TENSOR, .u.tensor = instance_memory(l->in, b, rank, dims)};
-    const GraphNode *pack = m->producer;
-    OpInst *op = op_apply(l->in, 0, packed_undo(l->g, pack), 1, &arg, &pack->attrs);
+    const GraphNode *n = m ? m->producer : p->epilogue.at[p->epilogue.n - 1];
+    const Map *attrs = m ? &n->attrs : node_back(l->g, l->arena, n);
+    OpInst *op = op_apply(l->in, 0, m ? packed_undo(l->g, n) : n->op->decl, 1, &arg, attrs);
     if (!op) return NULL;
     *place = op->results[0];
     return b;
@@ -294,10 +297,13 @@ static bool make_epilogue(Lower *l, const GraphValue *v, Epilogue *ep)
         int rank = rank_of(l, v, &dims);
         ep->hole = instance_hole(l->in, "v", v->type, rank, dims);
         lower_value(l, v)->tensor = ep->hole;
-        for (int i = 0; i < p->epilogue.n; i++)
+        for (int i = 0; i < p->epilogue.n - p->moved; i++)
             if (!apply(l, p->epilogue.at[i])) return false;
         ep->outputs = NEW_ARRAY(l->arena, Tensor *, n);
-        for (int i = 0; i < n; i++) ep->outputs[i] = lower_value(l, l->output.at[i])->tensor;
+        for (int i = 0; i < n; i++) {
+            const GraphValue *y = l->output.at[i];
+            ep->outputs[i] = lower_value(l, p->moved ? y->producer->input[0] : y)->tensor;
+        }
     }
     bool placed = false;
     for (int i = 0; i < n; i++) {

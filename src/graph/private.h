@@ -48,6 +48,14 @@ bool node_fails(const GraphNode *n, Diag *d); // adds the note that names the no
 
 bool node_known(const GraphNode *n); // all elements that its ops read are constants
 
+// moved.c
+// Whether n only moves whole rows, or parts of them.
+bool node_moves_rows(Graph *g, const GraphNode *n);
+// Whether n is a transpose; its permutation.
+bool node_permutation(const Graph *g, const GraphNode *n, int *perm);
+// Attributes of the transpose that undoes n, a transpose.
+const Map *node_back(const Graph *g, Arena *a, const GraphNode *n);
+
 // text.c: the type of a number as operand `at`: that of an operand to which the declaration gives
 // the same one. DT_NONE: there is none.
 DType operand_type(const Node *decl, int at, int ninput, GraphValue *const *input);

@@ -21,23 +21,10 @@ typedef struct Pull {
     Map seen;          // GraphValue, of both -> the same value transposed, or itself
 } Pull;
 
-static bool perm_of(const Pull *p, const GraphNode *n, int *perm)
-{
-    const Value *v = map_get(&n->attrs, intern(p->g->library->names, "perm"));
-    int rank = n->output[0]->rank;
-    if (!v || v->kind != V_TUPLE || v->u.tuple.n != rank) return false;
-    for (int i = 0; i < rank; i++) {
-        const Value *axis = &v->u.tuple.at[i];
-        if (axis->kind != V_INT || axis->u.i < 0 || axis->u.i >= rank) return false;
-        perm[i] = (int)axis->u.i;
-    }
-    return true;
-}
-
 static bool is_transpose(const Pull *p, const GraphValue *v, int *perm)
 {
     const GraphNode *n = v->producer;
-    return n && n->op == p->transpose && v->rank == p->rank && perm_of(p, n, perm);
+    return n && v->rank == p->rank && node_permutation(p->g, n, perm);
 }
 
 static bool is_single(const GraphValue *v)
@@ -203,7 +190,7 @@ static bool pull(Pull *p, GraphNode *n)
     p->leaf = (GraphValues){0};
     p->seen = (Map){0};
     p->rank = n->output[0]->rank;
-    if (!perm_of(p, n, p->perm) || !find_region(p) || gain(p) < 1) return false;
+    if (!node_permutation(p->g, n, p->perm) || !find_region(p) || gain(p) < 1) return false;
     qsort(p->region.at, (size_t)p->region.n, sizeof *p->region.at, by_position);
     for (int i = 0; i < p->leaf.n; i++) move_leaf(p, p->leaf.at[i]);
     for (int i = 0; i < p->region.n; i++) move_node(p, p->region.at[i]);

@@ -275,19 +275,12 @@ static bool tensor_field(Eval *e, Loc loc, Tensor *t, Sym f, Value *out)
     return true;
 }
 
-// Memory starts at a multiple of n bytes, and so does every row.
-static bool aligned(Eval *e, Loc loc, const Tensor *t, Value bytes, Value *out)
+static bool aligned(Eval *e, Loc loc, Tensor *t, Value bytes, Value *out)
 {
-    int64_t n, size = (int64_t)dtype_size(t->type), row = 0;
+    int64_t n;
     if (!eval_int(e, loc, bytes, "an alignment", &n)) return false;
     if (n < 1) return eval_fail(e, loc, "an alignment is at least 1");
-    if (!t->buf) return eval_fail(e, loc, "'%s' is computed: ask its leaf", t->name);
-    Value last = t->rank > 1 ? t->dims[t->rank - 1] : value_int(0);
-    Node *extent;
-    if (!eval_index(e, loc, last, &extent)) return false;
-    if (t->rank > 1) row = node_divisor(extent);
-    *out = value_bool(max_i64(t->align_bytes, size) % n == 0 &&
-                      (t->rank < 2 || row % n == 0 || row * size % n == 0));
+    *out = value_bool(tensor_aligned(e, t, n));
     return true;
 }
 

@@ -168,9 +168,20 @@ bool tensor_value(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value 
                   Value *out); // epilogue applied, first output not stored
 bool memory_load(Eval *e, Loc loc, Buffer *b, int n, const Value *index, Value *out);
 bool memory_store(Eval *e, Loc loc, Buffer *b, int n, const Value *index, Value v);
+bool memory_store_guarded(Eval *e, Loc loc, Buffer *b, int n, const Value *index, Value v,
+                          int guard);
+bool tensor_check_rank(Eval *e, Loc loc, Sym name, int rank, int n);
+
+// eval_place.c: where elements lie.
 // Output k of a result, whose value at that index is v, to where it belongs.
 bool output_store(Eval *e, Loc loc, const Epilogue *ep, int k, int n, const Value *index, Value v,
                   int guard);
+// Any `bytes` of a row from a multiple of them on lie together in memory, at a multiple of them:
+// t is memory, or what moves whole rows of it.
+bool tensor_aligned(Eval *e, Tensor *t, int64_t bytes);
+bool eval_ref(Eval *e, Node *place, Node **out); // REF for intrinsics
+
+// eval_index.c
 bool eval_indices(Eval *e, Node *index, Value base,
                   Value *out_tuple); // the rest of an INDEX node: packs, EXCEPT, AT, ~, spans
 bool eval_except(Eval *e, Node *n, Value base,
@@ -180,7 +191,6 @@ bool eval_except(Eval *e, Node *n, Value base,
 bool eval_axes(Eval *e, Loc loc, Value axes, int rank, bool *set);
 bool eval_tuple_index(Eval *e, Loc loc, Value base, Value index,
                       Value *out); // pack[i], pack[(i, j)]; i may be known only at run time
-bool eval_ref(Eval *e, Node *place, Node **out); // REF for intrinsics
 bool pack_within(Eval *e, Loc loc, int n, const Value *index, const Value *dims,
                  Value *out); // 0 <= index < dims, folded where known
 bool pack_broadcast(Eval *e, Loc loc, const Value *index, const Value *dims, int n,

@@ -14,7 +14,7 @@ void tensor_describe(const Tensor *t, Buf *out)
     buf_putc(out, ']');
 }
 
-static bool check_rank(Eval *e, Loc loc, Sym name, int rank, int n)
+bool tensor_check_rank(Eval *e, Loc loc, Sym name, int rank, int n)
 {
     return n == rank || eval_fail(e, loc, "'%s' is of rank %d, the index has %d parts",
                                   name ? name : "the tensor", rank, n);
@@ -65,7 +65,8 @@ bool memory_load(Eval *e, Loc loc, Buffer *b, int n, const Value *index, Value *
 {
     Node *at[EVAL_MAX_RANK];
     int lanes;
-    if (!check_rank(e, loc, b->name, b->rank, n) || !index_nodes(e, loc, n, index, at, &lanes))
+    if (!tensor_check_rank(e, loc, b->name, b->rank, n) ||
+        !index_nodes(e, loc, n, index, at, &lanes))
         return false;
     if (b->is_mbarrier)
         return eval_fail(e, loc, "an mbarrier has no value: use wait, arrive or expect");
@@ -73,12 +74,13 @@ bool memory_load(Eval *e, Loc loc, Buffer *b, int n, const Value *index, Value *
     return true;
 }
 
-static bool store_node(Eval *e, Loc loc, Buffer *b, int n, const Value *index, Value v, int guard)
+bool memory_store_guarded(Eval *e, Loc loc, Buffer *b, int n, const Value *index, Value v,
+                          int guard)
 {
     Node *at[EVAL_MAX_RANK], *x;
     int lanes;
-    if (!check_rank(e, loc, b->name, b->rank, n) || !index_nodes(e, loc, n, index, at, &lanes) ||
-        !eval_node_as(e, loc, v, b->type, &x))
+    if (!tensor_check_rank(e, loc, b->name, b->rank, n) ||
+        !index_nodes(e, loc, n, index, at, &lanes) || !eval_node_as(e, loc, v, b->type, &x))
         return false;
     if (x->lanes != lanes && x->lanes != 1)
         return eval_fail(e, loc, "a vector of %d lanes is stored where %d elements are named",
@@ -90,58 +92,9 @@ static bool store_node(Eval *e, Loc loc, Buffer *b, int n, const Value *index, V
     return true;
 }
 
-// Output k of an epilogue at an index. Moves give an element from one place: reading tells where.
-bool output_store(Eval *e, Loc loc, const Epilogue *ep, int k, int n, const Value *index, Value v,
-                  int guard)
-{
-    Tensor *place = ep->place ? ep->place[k] : NULL;
-    Value there, at[EVAL_MAX_RANK];
-    if (!place) return store_node(e, loc, ep->memory[k], n, index, v, guard);
-    bool guarded = e->guard_leaves;
-    e->guard_leaves = false;
-    bool ok = tensor_load(e, loc, place, n, index, &there);
-    e->guard_leaves = guarded;
-    if (!ok) return false;
-    const Node *load = there.u.expr;
-    ASSERT(there.kind == V_EXPR && load->kind == N_LOAD && load->u.buf == ep->memory[k]);
-    for (uint32_t i = 0; i < load->nkid; i++) at[i] = value_expr(load->kid[i]);
-    return store_node(e, loc, ep->memory[k], (int)load->nkid, at, v, guard);
-}
-
-// Whether axis `v` of an index is found whole or divided in a place: outside it is outside there.
-static bool keeps_axis(const Node *load, const Var *v)
-{
-    for (uint32_t i = 0; i < load->nkid; i++) {
-        const Node *x = load->kid[i];
-        bool divided = x->kind == N_DIV && x->kid[1]->kind == N_INT && x->kid[1]->u.i > 0;
-        if (divided) x = x->kid[0];
-        if (x->kind == N_VARREF && x->u.var == v) return true;
-    }
-    return false;
-}
-
-bool instance_places(Instance *in, Tensor *t)
-{
-    Eval *e = in->eval;
-    Kernel *k = e->kernel;
-    int next_id = k->next_id, shared = e->shared.n;
-    Stmts *saved = e->out;
-    Value at[EVAL_MAX_RANK], v;
-    e->out = NEW(e->arena, Stmts);
-    for (int i = 0; i < t->rank; i++)
-        at[i] = value_expr(node_var(e->arena, 0, kernel_var(k, "i", DT_I64, false)));
-    bool ok = t->producer && tensor_load(e, 0, t, t->rank, at, &v) && v.kind == V_EXPR &&
-              v.u.expr->kind == N_LOAD;
-    for (int i = 0; ok && i < t->rank; i++) ok = keeps_axis(v.u.expr, at[i].u.expr->u.var);
-    e->out = saved;
-    k->next_id = next_id;
-    e->shared.n = shared;
-    return ok;
-}
-
 bool memory_store(Eval *e, Loc loc, Buffer *b, int n, const Value *index, Value v)
 {
-    return store_node(e, loc, b, n, index, v, GUARD_NONE);
+    return memory_store_guarded(e, loc, b, n, index, v, GUARD_NONE);
 }
 
 static bool leaf_load(Eval *e, Loc loc, Tensor *t, int n, const Value *index, const Value *other,
@@ -200,7 +153,7 @@ static bool is_row_at_hand(const Eval *e, int n, const Value *index)
 bool tensor_load(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value *out)
 {
     if (t->let) return share_load(e, loc, t, n, index, let_load, out);
-    if (!check_rank(e, loc, t->name, t->rank, n)) return false;
+    if (!tensor_check_rank(e, loc, t->name, t->rank, n)) return false;
     if (t->is_hole) {
         e->hole_reduced = e->hole_reduced || e->reducing;
         if (t->hole.kind == V_NONE)
@@ -310,10 +263,10 @@ bool tensor_load_else(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Va
                       Value *out)
 {
     if (t->elements && n == t->rank && known_element(e, loc, t, n, index, out)) return true;
-    if (t->buf && check_rank(e, loc, t->name, t->rank, n))
+    if (t->buf && tensor_check_rank(e, loc, t->name, t->rank, n))
         return leaf_load(e, loc, t, n, index, &other, out);
     if (!t->producer) return eval_fail(e, loc, "else guards reads of parameters");
-    if (!check_rank(e, loc, t->name, t->rank, n)) return false;
+    if (!tensor_check_rank(e, loc, t->name, t->rank, n)) return false;
     Value at[EVAL_MAX_RANK], in;
     for (int i = 0; i < n; i++) at[i] = eval_pin(e, "i", index[i]);
     if (!pack_within(e, loc, n, at, t->dims, &in)) return false;
@@ -369,7 +322,7 @@ static bool store_epilogue(Eval *e, Loc loc, Tensor *t, int n, const Value *inde
     int shared = e->shared.n;
     e->guard_leaves = true;
     if (t->rows && t->rows->space == SPACE_WORKSPACE)
-        ok = store_node(e, loc, t->rows, n, at, ep->hole->hole, GUARD_DROP);
+        ok = memory_store_guarded(e, loc, t->rows, n, at, ep->hole->hole, GUARD_DROP);
     for (int k = 0; ok && k < ep->noutput; k++) {
         Tensor *o = ep->outputs[k];
         if (t->of_rows && t->of_rows[k]) continue;
@@ -392,7 +345,7 @@ bool tensor_store(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value 
     if (!t->epilogue)
         return eval_fail(e, loc, "'%s' is an input: it cannot be written",
                          t->name ? t->name : "the tensor");
-    if (!check_rank(e, loc, t->name, t->rank, n)) return false;
+    if (!tensor_check_rank(e, loc, t->name, t->rank, n)) return false;
     if (t->epilogue->hole) return store_epilogue(e, loc, t, n, index, v, NULL);
     Node *x; // a result is rounded to its type even where memory could hold more
     return eval_node_as(e, loc, v, t->type, &x) &&
@@ -533,40 +486,5 @@ static bool op_element(Eval *e, Loc loc, Tensor *t, int n, const Value *index, V
     if (!ok || !eval_node_as(e, loc, *out, r->type, &x)) return false;
     *out = (Value){.kind = V_EXPR, .loc = loc, .u.expr = x}; // rounded to the result's type
     if (t->shared) remember(e, t, n, at, out);
-    return true;
-}
-
-bool eval_ref(Eval *e, Node *place, Node **out)
-{
-    Value base, index = value_tuple(e->arena, 0, NULL);
-    Node *b = place->kind == N_INDEX ? KID(place, INDEX, base) : place;
-    if (!eval_expr(e, b, &base)) return false;
-    if (place->kind == N_INDEX && !eval_indices(e, place, base, &index)) return false;
-    Buffer *buf = base.kind == V_MEMORY   ? base.u.mem
-                  : base.kind == V_TENSOR ? base.u.tensor->buf
-                                          : NULL;
-    if (!buf)
-        return eval_fail(e, place->loc, "a place in memory is needed here, found %s",
-                         value_kind_name(base.kind));
-    if (!check_rank(e, place->loc, buf->name, buf->rank, index.u.tuple.n)) return false;
-    Node *ref = node_new(e->arena, N_REF, place->loc, index.u.tuple.n);
-    ref->u.buf = buf;
-    ref->type = (uint8_t)buf->type;
-    ref->lanes = 1;
-    for (int i = 0; i < index.u.tuple.n; i++) {
-        Value v = index.u.tuple.at[i];
-        if (v.kind != V_RANGE) {
-            if (!eval_index(e, place->loc, v, &ref->kid[i])) return false;
-            continue;
-        }
-        Node *span = node_new(e->arena, N_SPAN, place->loc, 2);
-        if (!eval_index(e, place->loc, *v.u.range.lo, &span->kid[0]) ||
-            !eval_index(e, place->loc, *v.u.range.hi, &span->kid[1]))
-            return false;
-        span->type = DT_I64;
-        span->lanes = 1;
-        ref->kid[i] = span;
-    }
-    *out = ref;
     return true;
 }

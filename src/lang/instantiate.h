@@ -117,6 +117,8 @@ bool instance_element(Instance *in, Tensor *t, const int64_t *index, Value *out)
 // Whether t, an op's result, only says where in one leaf each element lies, those outside of it
 // outside: then it can be an Epilogue's place.
 bool instance_places(Instance *in, Tensor *t);
+// Whether t, an op's result, has rows of one leaf, or parts of them, elsewhere.
+bool instance_keeps_rows(Instance *in, Tensor *t);
 
 // Instantiates a template on inputs (one Value a parameter, as in op_apply), results (one Epilogue
 // a result) and attributes. in->kernel is complete after it. False with diagnostics; when a
