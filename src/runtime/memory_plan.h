@@ -8,7 +8,7 @@
 
 typedef struct MemoryItem {
     int64_t size;    // bytes
-    int first, last; // steps that need it, both included; first > last: never
+    int first, last; // steps, from 0, that need it, both included; first > last: never
     int alias;       // an item whose memory this one takes over, -1: none. No cycles
     int64_t offset;  // out: a multiple of 64
 } MemoryItem;
