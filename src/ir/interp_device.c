@@ -6,11 +6,18 @@
 #include "ir/interp.h"
 #include "runtime/memory.h"
 
+typedef struct InterpDevice {
+    Device base; // first: a Device is one
+    InterpOptions options;
+} InterpDevice;
+
 static heald_status interp_open(const DeviceOptions *o, Device **out, Error *e)
 {
-    UNUSED(o);
-    *out = memory_alloc_zeroed(sizeof(Device));
-    return *out ? HEALD_OK : error_no_memory(e, sizeof(Device), "a device");
+    InterpDevice *d = memory_alloc_zeroed(sizeof *d);
+    if (!d) return error_no_memory(e, sizeof *d, "a device");
+    d->options.check_races = o->check_races;
+    *out = &d->base;
+    return HEALD_OK;
 }
 
 static void interp_close(Device *d)
@@ -21,15 +28,15 @@ static void interp_close(Device *d)
 static heald_status interp_launch(Device *d, const RuntimeKernel *k, int stage, const int64_t *grid,
                                   void *const *buffers, const int64_t *dims, Error *e)
 {
-    UNUSED(d);
     UNUSED(grid);
+    const InterpOptions *options = &((InterpDevice *)d)->options;
     const Kernel *kernel = k->stage[stage].entry.handle;
     Arena scratch = {0};
     Sources none = {.arena = &scratch};
     Diag diag;
     diag_init(&diag, &scratch, &none);
     heald_status s = HEALD_OK;
-    if (!interp_run(kernel, buffers, dims, &(InterpOptions){0}, &diag)) {
+    if (!interp_run(kernel, buffers, dims, options, &diag)) {
         const char *text = diag.messages.n ? diag.messages.at[0].text : "it failed";
         s = error_set(e, HEALD_CHECK_FAILED, "kernel %s: %s", k->name, text);
     }

@@ -22,6 +22,7 @@ typedef struct DeviceOptions {
     void *parallel_user;
     int ordinal;  // which one, of several of a kind
     void *stream; // the caller's, for all work; NULL: its own
+    bool check_races; // the interpreter: races of threads are errors too (slower)
 } DeviceOptions;
 
 typedef enum CopyKind { COPY_HOST_TO_DEVICE, COPY_DEVICE_TO_HOST, COPY_DEVICE_TO_DEVICE } CopyKind;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random graphs over all operators that the library declares, as text that can be kept, and what
-// runs them: unfused and fused, by the interpreter and as C, with an extent open. The text is the
+// runs them: unfused and fused, by the interpreter and as C, with an extent open; with the CPU's
+// templates, or with a GPU's in the interpreter alone, which then looks for races. The text is the
 // truth: even a graph just made is run from its text, and the elements of its inputs follow from
 // their names.
 #ifndef HEALD_TESTS_RANDOM_GRAPH_H
@@ -18,7 +19,9 @@ typedef struct RgWorld {
     Diag diag;
     Library library;
     OpTable *ops;
-    Target target;
+    Target host;   // makes graphs and folds
+    Target target; // whose templates serve: the host or a GPU
+    Precision precision;
     Toolchain tools;
     bool have_compiler;
     const char *dir; // for generated C, removed by rg_world_free
@@ -26,6 +29,9 @@ typedef struct RgWorld {
 
 // optimise: "-O1", for C. NULL or what is wrong.
 const char *rg_world_init(RgWorld *w, const char *optimise);
+// From now on graphs run with a GPU's templates, "sm_90a", or the host's, NULL; and in a precision.
+bool rg_world_target(RgWorld *w, const char *gpu, const char *precision); // false: not known
+bool rg_on_gpu(const RgWorld *w);
 void rg_world_free(RgWorld *w);
 
 // ---- a graph in the making

@@ -205,7 +205,7 @@ bool rg_attribute(RgContext *c, const Node *param, Map *attrs)
         Arena scratch = {0};
         Diag quiet;
         diag_init(&quiet, &scratch, &w->sources);
-        v = evaluate_expression(c->g->arena, &w->library, &w->target,
+        v = evaluate_expression(c->g->arena, &w->library, &w->host,
                                 REST(among)[rg_below(c->random, NREST(among))], &quiet);
         arena_free(&scratch);
         if (v.kind == V_NONE) return false;

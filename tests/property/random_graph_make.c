@@ -81,7 +81,7 @@ static bool infer(RandomGraph *g, const RgNode *n, RgValue *result)
     Arena scratch = {0};
     Diag quiet;
     diag_init(&quiet, &scratch, &w->sources);
-    Instance *in = instance_new(&scratch, &w->library, &w->target, &quiet);
+    Instance *in = instance_new(&scratch, &w->library, &w->host, &quiet);
     Tensor *tensor[RG_MAX_INPUT] = {0};
     for (int i = 0; i < n->ninput; i++) {
         if (n->input[i] < 0) continue;
@@ -183,7 +183,7 @@ static bool has_meaning(const RandomGraph *g, const RgNode *n, const RgValue *re
     node->attrs = n->attrs;
     bool ok = true;
     for (int i = 0; ok && i < (node->op->class == OPCLASS_SERIAL ? 1 : n->noutput); i++)
-        ok = node_kernel(one, node, i, &scratch, &w->target, &quiet) != NULL;
+        ok = node_kernel(one, node, i, &scratch, &w->host, &quiet) != NULL;
     arena_free(&scratch);
     return ok;
 }

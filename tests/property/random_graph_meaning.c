@@ -37,7 +37,10 @@ static bool interpret(Meaning *m, const GraphNode *n, const Kernel *k, void **da
     if (interp_run(k, data, NULL, &(InterpOptions){0}, &d)) return true;
     buf_init(&b, m->arena);
     diag_render(&d, &b);
-    return fails(m, n, buf_text(&b));
+    fails(m, n, buf_text(&b));
+    // Templates for GPUs guard what they read, so that indices outside show up here only.
+    if (rg_on_gpu(m->run->world)) m->run->outcome = RG_REJECTED;
+    return false;
 }
 
 static void *new_memory(Meaning *m, const GraphValue *v)
@@ -57,7 +60,7 @@ static bool by_meaning(Meaning *m, const GraphNode *n, void **result)
         if (!n->output[i]) continue;
         Diag d;
         diag_init(&d, m->arena, &m->run->world->sources);
-        Kernel *k = node_kernel(m->run->graph, n, i, m->arena, &m->run->world->target, &d);
+        Kernel *k = node_kernel(m->run->graph, n, i, m->arena, &m->run->world->host, &d);
         if (!k) return fails(m, n, "its meaning does not compile");
         void **data = NEW_ARRAY(m->arena, void *, k->params.n);
         int at = 0;

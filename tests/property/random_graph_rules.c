@@ -75,14 +75,14 @@ static bool attribute(Pattern *p, RgContext *c, const Node *op, const Node *arg,
     diag_init(&quiet, a, &w->sources);
     Value *v = NEW(a, Value);
     if (value->kind != N_NAME || map_has(&w->library.ops, value->u.sym)) {
-        *v = evaluate_expression(a, &w->library, &w->target, value, &quiet);
+        *v = evaluate_expression(a, &w->library, &w->host, value, &quiet);
         map_put(a, &n->attrs, arg->u.sym, v);
         return v->kind != V_NONE;
     }
     Value *bound = map_get(&p->attributes, value->u.sym);
     const Node *wanted = condition(p->when, NULL, value->u.sym);
     if (!bound && wanted && rg_chance(&p->m->random, 80)) {
-        *v = evaluate_expression(a, &w->library, &w->target, wanted, &quiet);
+        *v = evaluate_expression(a, &w->library, &w->host, wanted, &quiet);
         if (v->kind != V_NONE) bound = v;
     }
     if (bound) map_put(a, &n->attrs, arg->u.sym, bound);

@@ -43,9 +43,10 @@ const char *rg_world_init(RgWorld *w, const char *optimise)
         return buf_text(&b);
     }
     w->ops = op_table_new(a, &w->library);
-    target_host(&w->target);
+    target_host(&w->host);
+    w->target = w->host;
     const char *why;
-    w->have_compiler = toolchain_find(a, &w->target, &w->tools, &why);
+    w->have_compiler = toolchain_find(a, &w->host, &w->tools, &why);
     if (w->have_compiler && !strncmp(w->tools.flags, "-O3", 3))
         w->tools.flags = arena_printf(a, "%s%s", optimise, w->tools.flags + 3);
     const char *tmp = getenv("TMPDIR");
@@ -53,6 +54,26 @@ const char *rg_world_init(RgWorld *w, const char *optimise)
     if (!mkdtemp(dir)) return arena_printf(a, "%s cannot be made", dir);
     w->dir = dir;
     return NULL;
+}
+
+bool rg_world_target(RgWorld *w, const char *gpu, const char *precision)
+{
+    w->target = w->host;
+    if (!precision_from_name(precision, &w->precision)) return false;
+    if (gpu && !target_cuda(&w->target, gpu)) return false;
+    if (gpu && atoi(gpu + strlen("sm_")) >= 80) w->target.tf32 = precisions[w->precision].tf32;
+    return true;
+}
+
+bool rg_on_gpu(const RgWorld *w)
+{
+    return w->target.kind == TARGET_CUDA;
+}
+
+// Whether graphs are run as C too.
+static bool compiles_c(const RgWorld *w)
+{
+    return w->have_compiler && !rg_on_gpu(w);
 }
 
 void rg_world_free(RgWorld *w)
@@ -104,7 +125,11 @@ static void make_inputs(RgRun *r, const Node *decl, const Graph *g, Specialisati
         rg_fill(r->name, v->name, v->type, graph_value_nelem(v), r->input[i]);
         if (REST(params)[i]->sub & PARAM_CONST) data[i] = r->input[i];
     }
-    *s = (Specialisation){.dims = dims, .rank = rank, .data = data};
+    *s = (Specialisation){.dims = dims,
+                          .rank = rank,
+                          .data = data,
+                          .device = &r->world->target,
+                          .precision = r->world->precision};
 }
 
 // Specialises g; and again without rules and with all inputs given at run time, where the name asks
@@ -112,13 +137,15 @@ static void make_inputs(RgRun *r, const Node *decl, const Graph *g, Specialisati
 static void specialise_twice(RgRun *r, const Graph *g, Specialisation *how, Diag *d)
 {
     Library *l = &r->world->library;
+    const Target *host = &r->world->host;
+    bool plain = r->name[0] != 'g' && precisions[how->precision].type == DT_F32;
     int nrule = l->rules.n;
     if (r->name[0] == 'p') l->rules.n = 0;
-    r->graph = graph_specialise(g, &r->arena, how, &r->world->target, d);
+    r->graph = graph_specialise(g, &r->arena, how, host, d);
     l->rules.n = 0;
     const void *const *data = how->data;
     how->data = NULL;
-    if (r->name[0] != 'g') r->plain = graph_specialise(g, &r->arena, how, &r->world->target, d);
+    if (plain) r->plain = graph_specialise(g, &r->arena, how, host, d);
     l->rules.n = nrule;
     how->data = data;
 }
@@ -164,8 +191,10 @@ static void specialise_open(RgRun *r, Graph *g, const Specialisation *how)
     }
     Diag quiet;
     diag_init(&quiet, a, &r->world->sources);
-    Specialisation s = {.dims = dims, .rank = how->rank, .data = how->data, .dynamic = true};
-    r->open = graph_specialise(g, a, &s, &r->world->target, &quiet);
+    Specialisation s = *how;
+    s.dims = dims;
+    s.dynamic = true;
+    r->open = graph_specialise(g, a, &s, &r->world->host, &quiet);
     if (r->open && !r->open->dims.n) r->open = NULL;
 }
 
@@ -176,7 +205,7 @@ static bool specialise(RgRun *r)
     diag_init(&d, &r->arena, &w->sources);
     Source *s = sources_add(&w->sources, "graph", r->text, strlen(r->text));
     const Node *decl = only_graph(parse_file(&r->arena, w->library.names, s, &d));
-    Graph *g = decl ? graph_from_text(&r->arena, &w->library, w->ops, &w->target, decl, &d) : NULL;
+    Graph *g = decl ? graph_from_text(&r->arena, &w->library, w->ops, &w->host, decl, &d) : NULL;
     Specialisation how;
     if (g) {
         r->name = decl->u.sym;
@@ -276,7 +305,8 @@ static bool run(RgRun *r, RgWay way)
             abort();
     }
     for (int i = 0; i < g->outputs.n; i++) out[i] = make_output(r, way, i);
-    DeviceOptions o = {.nthread = way == RG_FUSED_C && r->graph->nodes.n % 4 == 0 ? 2 : 1};
+    DeviceOptions o = {.nthread = way == RG_FUSED_C && r->graph->nodes.n % 4 == 0 ? 2 : 1,
+                       .check_races = rg_on_gpu(r->world)};
     heald_status s = device_open(c ? &device_cpu : &device_interp, &o, &d, &e);
     if (!s) s = plan_runner_create(r->model[way]->plan, d, NULL, &runner, &e);
     PlanInstance *instance = NULL;
@@ -406,11 +436,12 @@ RgRun *rg_run_begin(RgWorld *w, const char *text)
     r->text = arena_strdup(&r->arena, text);
     if (!specialise(r) || !compile(r, RG_REFERENCE) || !run(r, RG_REFERENCE)) return r;
     rg_check_meaning(r);
+    if (r->outcome != RG_SAME) return r;
     if (r->plain && compile(r, RG_PLAIN) && run(r, RG_PLAIN)) compare_plain(r);
     if (compile(r, RG_FUSED) && run(r, RG_FUSED)) compare(r, RG_FUSED);
     if (r->open && compile(r, RG_OPEN) && run(r, RG_OPEN)) compare_open(r, RG_OPEN);
-    if (w->have_compiler && compile(r, RG_UNFUSED_C)) compile(r, RG_FUSED_C);
-    if (w->have_compiler && r->open && r->outcome == RG_SAME) compile(r, RG_OPEN_C);
+    if (compiles_c(w) && compile(r, RG_UNFUSED_C)) compile(r, RG_FUSED_C);
+    if (compiles_c(w) && r->open && r->outcome == RG_SAME) compile(r, RG_OPEN_C);
     return r;
 }
 
@@ -480,7 +511,7 @@ void rg_run_finish(RgWorld *w, RgRun **runs, int n)
 {
     Arena scratch = {0};
     const char *object;
-    if (!w->have_compiler) return;
+    if (!compiles_c(w)) return;
     const char *why = compile_all(w, &scratch, runs, n, &object);
     for (int i = 0; i < n; i++) {
         if (why && n == 1) conclude(runs[i], RG_DIFFERS, "%s: %s", "the C compiler", why);

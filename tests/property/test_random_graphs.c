@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random graphs give the same results unfused and fused, interpreted and compiled, open and static.
-// Without arguments: the kept graphs of tests/property/graphs, 200 graphs of a fixed seed and as
-// many of a new one as the time allows. `--count N --seed S` runs others, `--only I` one of them,
+// Random graphs give the same results unfused and fused, interpreted and compiled, open and static,
+// with the templates of the CPU and, interpreted, those of a GPU (`--gpu sm_90a`, `--precision P`).
+// Without arguments: the kept graphs of tests/property/graphs, graphs of a fixed seed and as many of
+// a new one as the time allows, see `parts`. `--count N --seed S` runs others, `--only I` one of them,
 // with its text and groups; `--shrink` makes it smaller; a FILE is a kept graph, with `--verbose`
 // its kernels.
 #include "random_graph.h"
@@ -16,20 +17,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum {
-    BATCH = 60,
-    SMALL_BATCH = 20,
-    GRAPH_SECONDS = 150,
-    FIXED_SEED = 1,
-    CI_COUNT = 200,
-    CI_SECONDS = 60,
-    MAX_FAILURES = 5
-};
+enum { BATCH = 60, SMALL_BATCH = 20, GRAPH_SECONDS = 150, FIXED_SEED = 1, MAX_FAILURES = 5 };
 
 typedef struct Options {
     uint64_t seed;
     int first, count;
     int64_t end_ns; // when to stop; 0: never
+    const char *gpu, *precision;
     bool shrink, verbose, statistics;
 } Options;
 
@@ -219,22 +213,42 @@ static bool run_kept(RgWorld *w)
     return ok;
 }
 
+// What a default run does: for each, the kept graphs, then graphs of the fixed seed, then others.
+// clang-format off
+static const struct {
+    const char *gpu, *precision;
+    int count, seconds, more_seconds; // of the fixed seed; together at most; for other graphs
+} parts[] = {
+    // gpu      precision  count  seconds  more
+    {NULL,     "f32",      200,   32,      4},
+    {"sm_90a", "f32",      120,   8,       2},
+    {"sm_90a", "f16",      60,    4,       1},
+    {"sm_75",  "f32",      40,    3,       0},
+};
+// clang-format on
+
 static bool run_default(RgWorld *w)
 {
-    const int64_t second = 1000000000, start = clock_ns();
-    bool ok = run_kept(w);
-    Options o = {.seed = FIXED_SEED, .count = CI_COUNT, .shrink = true};
-    o.end_ns = start + (CI_SECONDS - 15) * second;
-    ok &= run_many(w, &o);
-    o.seed = (uint64_t)time(NULL);
-    o.end_ns = start + (CI_SECONDS - 10) * second; // the last batch takes some seconds
-    ok &= run_many(w, &o);
+    const int64_t second = 1000000000;
+    bool ok = true;
+    for (size_t i = 0; i < COUNT(parts); i++) {
+        int64_t start = clock_ns();
+        printf("# %s, %s\n", parts[i].gpu ? parts[i].gpu : "this CPU", parts[i].precision);
+        if (!rg_world_target(w, parts[i].gpu, parts[i].precision)) return false;
+        ok &= run_kept(w);
+        Options o = {.seed = FIXED_SEED, .count = parts[i].count, .shrink = true};
+        o.end_ns = start + parts[i].seconds * second;
+        ok &= run_many(w, &o);
+        o.seed = (uint64_t)time(NULL);
+        o.end_ns = clock_ns() + parts[i].more_seconds * second; // the last batch takes some more
+        if (parts[i].more_seconds) ok &= run_many(w, &o);
+    }
     return ok;
 }
 
 int main(int argc, char **argv)
 {
-    Options o = {.seed = FIXED_SEED};
+    Options o = {.seed = FIXED_SEED, .precision = "f32"};
     const char *file = NULL;
     const char *optimise = "-O1";
     for (int i = 1; i < argc; i++) {
@@ -243,6 +257,8 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[i], "--count")) o.count = atoi(next), i++;
         else if (!strcmp(argv[i], "--first")) o.first = atoi(next), i++;
         else if (!strcmp(argv[i], "--only")) o.first = atoi(next), o.count = 1, i++;
+        else if (!strcmp(argv[i], "--gpu")) o.gpu = next, i++;
+        else if (!strcmp(argv[i], "--precision")) o.precision = next, i++;
         else if (!strcmp(argv[i], "--shrink")) o.shrink = true;
         else if (!strcmp(argv[i], "--verbose")) o.verbose = true;
         else if (!strcmp(argv[i], "--statistics")) o.statistics = true;
@@ -251,6 +267,7 @@ int main(int argc, char **argv)
     }
     RgWorld w;
     const char *why = rg_world_init(&w, optimise);
+    if (!why && !rg_world_target(&w, o.gpu, o.precision)) why = "no such GPU or precision";
     if (why) {
         printf("not ok - %s\n", why);
         return 1;
