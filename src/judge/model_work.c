@@ -5,8 +5,6 @@
 
 #include "runtime/plan.h"
 
-#include <string.h>
-
 static double node_flops(const Graph *g, const GraphNode *n, const Target *host)
 {
     Arena scratch = {.nomem = g->arena->nomem};
@@ -23,18 +21,35 @@ static double node_flops(const Graph *g, const GraphNode *n, const Target *host)
     return flops;
 }
 
-static const GraphNode *node_named(const Graph *g, const char *name)
+// What goes by one name.
+typedef struct Named {
+    const GraphNode *node; // the first; NULL: none
+    int nstep;
+    double flops; // of groups whose anchor is called so
+} Named;
+
+typedef struct Names {
+    Arena *arena;
+    Interner *texts;
+    Map map; // Named
+} Names;
+
+static Named *find_named(Names *n, const char *name)
 {
-    for (int i = 0; i < g->nodes.n; i++)
-        if (!strcmp(g->nodes.at[i]->name, name)) return g->nodes.at[i];
-    return NULL;
+    Sym key = intern(n->texts, name);
+    Named *found = map_get(&n->map, key);
+    if (found) return found;
+    found = NEW(n->arena, Named);
+    map_put(n->arena, &n->map, key, found);
+    return found;
 }
 
-static double nodes_flops(const Graph *known, const GraphNodes *list, const Target *host)
+static double nodes_flops(Names *names, const Graph *known, const GraphNodes *list,
+                          const Target *host)
 {
     double flops = 0;
     for (int i = 0; i < list->n; i++) {
-        const GraphNode *n = node_named(known, list->at[i]->name);
+        const GraphNode *n = find_named(names, list->at[i]->name)->node;
         if (n) flops += node_flops(known, n, host);
     }
     return flops;
@@ -49,33 +64,33 @@ static double bytes_of(const PlanInstance *in, const Plan *p, int value)
     return bytes;
 }
 
-static bool is_anchor(const Group *g, const PlanStep *s)
-{
-    return s->kind == STEP_LAUNCH && !strcmp(g->anchor->name, s->name);
-}
-
 StepWork *model_work(const CompiledModel *m, const Graph *known, const PlanInstance *in,
                      const Target *host, Arena *a)
 {
     const Plan *p = m->plan;
     StepWork *out = NEW_ARRAY(a, StepWork, p->steps.n);
+    Names names = {.arena = a, .texts = interner_new(a)};
+    for (int i = known->nodes.n - 1; i >= 0; i--)
+        find_named(&names, known->nodes.at[i]->name)->node = known->nodes.at[i];
     for (int i = 0; i < p->steps.n; i++) {
         const PlanStep *s = &p->steps.at[i];
         for (int k = 0; k < s->nvalue; k++) out[i].work.bytes += bytes_of(in, p, s->value[k]);
         DType type = s->nvalue ? p->values.at[s->value[0]].dtype : DT_NONE;
         out[i].narrow = type == DT_F16 || type == DT_BF16;
+        if (s->kind == STEP_LAUNCH) find_named(&names, s->name)->nstep++;
     }
     for (int g = 0; g < m->groups.n; g++) {
         const Group *group = m->groups.at[g];
-        int n = 0;
-        for (int i = 0; i < p->steps.n; i++) n += is_anchor(group, &p->steps.at[i]);
-        if (!n) continue; // computed from constants when the model was compiled
-        const GraphNode *anchor = node_named(known, group->anchor->name);
-        double flops = anchor ? node_flops(known, anchor, host) : 0;
-        flops += nodes_flops(known, &group->prologue, host);
-        flops += nodes_flops(known, &group->epilogue, host);
-        for (int i = 0; i < p->steps.n; i++)
-            if (is_anchor(group, &p->steps.at[i])) out[i].work.flops += flops / n;
+        Named *anchor = find_named(&names, group->anchor->name);
+        if (!anchor->nstep) continue; // computed from constants when the model was compiled
+        if (anchor->node) anchor->flops += node_flops(known, anchor->node, host);
+        anchor->flops += nodes_flops(&names, known, &group->prologue, host);
+        anchor->flops += nodes_flops(&names, known, &group->epilogue, host);
+    }
+    for (int i = 0; i < p->steps.n; i++) {
+        if (p->steps.at[i].kind != STEP_LAUNCH) continue;
+        const Named *named = find_named(&names, p->steps.at[i].name);
+        out[i].work.flops += named->flops / named->nstep;
     }
     return out;
 }

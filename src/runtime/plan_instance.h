@@ -46,6 +46,7 @@ struct PlanRunner {
     int nplan;                     // memory plans made so far
     int *order;                    // (steps), by number, in the order in which they run
     int *time;                     // (steps) of each: those of the same time may run together
+    int *start;                    // (steps), while the order is made: by time, the next's place
     int *written, *used;           // (values), while the order is made
     bool *moved;                   // (values), inputs and outputs that are not where they were
     void **address;                // (values), of the current run

@@ -51,18 +51,17 @@ static void find_levels(PlanRunner *r)
     }
 }
 
-// By time, and by number where that is the same.
+// By time, and by number where that is the same. Times are below the number of steps.
 static void sort_steps(PlanRunner *r)
 {
-    int n = r->plan->steps.n;
-    for (int s = 0; s < n; s++) {
-        int at = s;
-        while (at > 0 && r->time[r->order[at - 1]] > r->time[s]) {
-            r->order[at] = r->order[at - 1];
-            at--;
-        }
-        r->order[at] = s;
+    int n = r->plan->steps.n, sum = 0;
+    for (int s = 0; s < n; s++) r->start[r->time[s]]++;
+    for (int t = 0; t < n; t++) {
+        int count = r->start[t];
+        r->start[t] = sum;
+        sum += count;
     }
+    for (int s = 0; s < n; s++) r->order[r->start[r->time[s]]++] = s;
 }
 
 bool plan_step_records(const PlanStep *st)

@@ -34,6 +34,7 @@ static uintptr_t lay_out_runner(PlanRunner *r, uintptr_t at)
     r->placed = carve(&at, nvalue + nstep, sizeof(MemoryItem));
     r->order = carve(&at, nstep, sizeof(int));
     r->time = carve(&at, nstep, sizeof(int));
+    r->start = carve(&at, nstep, sizeof(int));
     r->written = carve(&at, nvalue, sizeof(int));
     r->used = carve(&at, nvalue, sizeof(int));
     r->moved = carve(&at, nvalue, sizeof(bool));
