@@ -60,13 +60,25 @@ static void role_barrier(Emit *e, Node *n)
                r->size);
 }
 
+// Numbers that are known are said as such: the assembler then knows which barriers there are.
 static void named_barrier(Emit *e, Node *n)
 {
-    buf_puts(e->out, "asm volatile(\"barrier.sync %0, %1;\" :: \"r\"((int)");
-    emit_scalar(e, REST(n)[0]);
-    buf_puts(e->out, "), \"r\"((int)");
-    emit_scalar(e, REST(n)[1]);
-    buf_puts(e->out, ") : \"memory\")");
+    Node *const *arg = REST(n);
+    int nregister = 0;
+    buf_puts(e->out, "asm volatile(\"barrier.sync ");
+    for (int i = 0; i < 2; i++) {
+        buf_puts(e->out, i ? ", " : "");
+        if (arg[i]->kind == N_INT) buf_printf(e->out, "%d", (int)arg[i]->u.i);
+        else buf_printf(e->out, "%%%d", nregister++);
+    }
+    buf_puts(e->out, ";\" :");
+    for (int i = 0, k = 0; i < 2; i++) {
+        if (arg[i]->kind == N_INT) continue;
+        buf_puts(e->out, k++ ? ", \"r\"((int)" : ": \"r\"((int)");
+        emit_scalar(e, arg[i]);
+        buf_putc(e->out, ')');
+    }
+    buf_puts(e->out, nregister ? " : \"memory\")" : ":: \"memory\")");
 }
 
 // Blocks add up to 2^31, so that each round flips the top bit and leaves the rest at 0.
