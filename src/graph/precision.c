@@ -82,22 +82,21 @@ static double largest(DType t)
 
 // Finite elements stay finite: what lies beyond the range of the type becomes its largest number,
 // and is counted.
-static GraphValue *narrow_constant(Narrower *p, const GraphValue *v)
+static GraphValue *constant_as(Narrower *p, const GraphValue *v, DType t)
 {
     int64_t n = graph_value_nelem(v), dims[GRAPH_MAX_RANK], nbeyond = 0;
-    size_t size = dtype_size(p->type);
-    double most = largest(p->type);
+    size_t size = dtype_size(t), step = dtype_size(v->type);
+    double most = t == DT_F32 ? INFINITY : largest(t);
     char *data = arena_alloc(p->g->arena, (size_t)max_i64(n, 1) * size);
-    const float *from = v->data;
     for (int64_t i = 0; i < n; i++) {
-        double x = from[i];
+        double x = dtype_load_f64(v->type, (const char *)v->data + (size_t)i * step);
         if (fabs(x) > most && !isinf(x)) nbeyond++, x = copysign(most, x);
-        dtype_store_f64(p->type, data + (size_t)i * size, x);
+        dtype_store_f64(t, data + (size_t)i * size, x);
     }
     if (nbeyond && !p->g->beyond) p->g->beyond_name = v->name;
     p->g->beyond += nbeyond;
     graph_value_dims(v, dims);
-    return graph_constant(p->g, v->name, p->type, v->rank, dims, data);
+    return graph_constant(p->g, v->name, t, v->rank, dims, data);
 }
 
 static GraphValue *cast_to(Narrower *p, GraphValue *v, DType t)
@@ -121,7 +120,7 @@ static GraphValue *as(Narrower *p, GraphValue *v, DType t)
     if (v->type == t) return v;
     GraphValue *w = twin_of(p, v);
     if (w) return w;
-    w = v->data ? narrow_constant(p, v) : cast_to(p, v, t);
+    w = v->data ? constant_as(p, v, t) : cast_to(p, v, t);
     are_twins(p, v, w);
     return w;
 }

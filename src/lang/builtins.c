@@ -67,6 +67,8 @@ bool builtin_exists(const char *name)
 
 static bool collect(Eval *e, Node *call, Args *a)
 {
+    // Whether a scalar is given is no question of what it holds, which may not be known.
+    bool whole = !strcmp(a->name, "given");
     VEC(Value) at = {0}, values = {0};
     VEC(Sym) keys = {0};
     a->after = -1;
@@ -87,7 +89,7 @@ static bool collect(Eval *e, Node *call, Args *a)
             if (!eval_list(e, &n, 1, &v)) return false;
             for (int k = 0; k < v.u.tuple.n; k++) VEC_PUSH(e->arena, &at, v.u.tuple.at[k]);
         } else {
-            if (!eval_scalar(e, n, &v)) return false;
+            if (!(whole ? eval_expr(e, n, &v) : eval_scalar(e, n, &v))) return false;
             VEC_PUSH(e->arena, &at, v);
         }
         for (int k = 0; k < before; k++) at.at[k] = eval_keep(e, mark, at.at[k]);

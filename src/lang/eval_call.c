@@ -109,6 +109,7 @@ static bool structure_method(Eval *e, Node *n, Node *callee, Value base, Value *
 }
 
 // Arguments by position and by name, in the order of the parameters; V_NONE where none is given.
+// Scalars are numbers, read once, but where nothing can be computed: shapes may be asked for.
 static bool fn_args(Eval *e, Node *call, Node *fn, Value *out)
 {
     Node *params = KID(fn, FN, params);
@@ -136,7 +137,7 @@ static bool fn_args(Eval *e, Node *call, Node *fn, Value *out)
     *out = value_tuple(e->arena, list.n, list.at);
     for (int i = 0; i < list.n; i++) {
         Tensor *t = list.at[i].kind == V_TENSOR ? list.at[i].u.tensor : NULL;
-        bool number = t && t->rank == 0 && !t->let && !t->epilogue;
+        bool number = t && t->rank == 0 && !t->let && !t->epilogue && e->out;
         if (number && !tensor_load(e, call->loc, t, 0, NULL, &out->u.tuple.at[i])) return false;
     }
     return true;

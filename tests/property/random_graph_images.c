@@ -5,25 +5,11 @@
 
 enum { MAX_FILTERS = 5000 };
 
-static Value *ints(Maker *m, int n, int lo, int hi)
+static Value ints(Maker *m, int n, int lo, int hi)
 {
-    Value *v = NEW(m->g->arena, Value);
-    *v = value_tuple(m->g->arena, n, NULL);
-    for (int i = 0; i < n; i++) v->u.tuple.at[i] = value_int(rg_between(&m->random, lo, hi));
+    Value v = value_tuple(m->g->arena, n, NULL);
+    for (int i = 0; i < n; i++) v.u.tuple.at[i] = value_int(rg_between(&m->random, lo, hi));
     return v;
-}
-
-static void set(Maker *m, RgNode *n, const char *name, Value *v)
-{
-    map_put(m->g->arena, &n->attrs, intern(m->g->world->library.names, name), v);
-}
-
-static int input(Maker *m, int rank, const int64_t *dims, bool constant)
-{
-    RgValue v = {.node = -1, .type = DT_F32, .rank = rank, .constant = constant};
-    for (int i = 0; i < rank; i++) v.dims[i] = dims[i];
-    v.name = arena_printf(m->g->arena, "x%d", m->g->values.n);
-    return maker_value(m->g, v);
 }
 
 // An image that is there; the newest more often than others.
@@ -39,9 +25,9 @@ static int image(Maker *m)
 
 static void windows(Maker *m, RgNode *n)
 {
-    if (rg_chance(&m->random, 70)) set(m, n, "pads", ints(m, 4, 0, 1));
-    if (rg_chance(&m->random, 30)) set(m, n, "strides", ints(m, 2, 1, 2));
-    if (rg_chance(&m->random, 20)) set(m, n, "dilations", ints(m, 2, 1, 2));
+    if (rg_chance(&m->random, 70)) maker_set(m, n, "pads", ints(m, 4, 0, 1));
+    if (rg_chance(&m->random, 30)) maker_set(m, n, "strides", ints(m, 2, 1, 2));
+    if (rg_chance(&m->random, 20)) maker_set(m, n, "dilations", ints(m, 2, 1, 2));
 }
 
 static bool conv(Maker *m, RgNode *n)
@@ -52,18 +38,16 @@ static bool conv(Maker *m, RgNode *n)
     int64_t o = each ? c : channels[rg_below(&m->random, (int)COUNT(channels))];
     int64_t dims[] = {o, each ? 1 : c, rg_between(&m->random, 1, 3), rg_between(&m->random, 1, 3)};
     if (dims[0] * dims[1] * dims[2] * dims[3] > MAX_FILTERS) return false;
-    n->input[n->ninput++] = input(m, 4, dims, rg_chance(&m->random, 85));
-    if (rg_chance(&m->random, 40)) n->input[n->ninput++] = input(m, 1, dims, true);
-    Value *group = NEW(m->g->arena, Value);
-    *group = value_int(each ? c : 1);
-    set(m, n, "group", group);
+    n->input[n->ninput++] = maker_input(m, 4, dims, rg_chance(&m->random, 85));
+    if (rg_chance(&m->random, 40)) n->input[n->ninput++] = maker_input(m, 1, dims, true);
+    maker_set(m, n, "group", value_int(each ? c : 1));
     windows(m, n);
     return true;
 }
 
 static bool pool(Maker *m, RgNode *n)
 {
-    set(m, n, "kernel_shape", ints(m, 2, 1, 3));
+    maker_set(m, n, "kernel_shape", ints(m, 2, 1, 3));
     windows(m, n);
     return true;
 }
@@ -79,16 +63,14 @@ static bool two(Maker *m, RgNode *n)
         int64_t d = m->g->values.at[other].dims[i];
         fits = fits && (d == x.dims[i] || d == 1);
     }
-    if (!fits) other = rg_chance(&m->random, 50) ? input(m, 4, dims, true) : n->input[0];
+    if (!fits) other = rg_chance(&m->random, 50) ? maker_input(m, 4, dims, true) : n->input[0];
     n->input[n->ninput++] = other;
     return true;
 }
 
 static bool along(Maker *m, RgNode *n)
 {
-    set(m, n, "axis", NEW(m->g->arena, Value));
-    *(Value *)map_get(&n->attrs, intern(m->g->world->library.names, "axis")) =
-        value_int(rg_between(&m->random, 0, 3));
+    maker_set(m, n, "axis", value_int(rg_between(&m->random, 0, 3)));
     n->input[n->ninput++] = rg_chance(&m->random, 50) ? image(m) : n->input[0];
     return true;
 }
@@ -96,16 +78,13 @@ static bool along(Maker *m, RgNode *n)
 static bool turned(Maker *m, RgNode *n)
 {
     static const int64_t perm[][4] = {{0, 2, 3, 1}, {0, 3, 1, 2}, {0, 2, 1, 3}};
-    const int64_t *p = perm[rg_below(&m->random, 3)];
-    Value *v = ints(m, 4, 0, 0);
-    for (int i = 0; i < 4; i++) v->u.tuple.at[i] = value_int(p[i]);
-    set(m, n, "perm", v);
+    maker_set(m, n, "perm", value_ints(m->g->arena, 4, perm[rg_below(&m->random, 3)]));
     return true;
 }
 
 static bool summed(Maker *m, RgNode *n)
 {
-    set(m, n, "axes", ints(m, 1, 0, 3));
+    maker_set(m, n, "axes", ints(m, 1, 0, 3));
     return true;
 }
 
@@ -133,7 +112,8 @@ void maker_images(Maker *m, int want)
     const int64_t dims[] = {rg_between(&m->random, 1, 2), channels[rg_below(&m->random, 4)],
                             rg_between(&m->random, 3, 6), rg_between(&m->random, 3, 9)};
     RandomGraph *g = m->g;
-    input(m, 4, dims, false);
+    if (m->main != DT_F16 && m->main != DT_BF16) m->main = DT_F32;
+    maker_input(m, 4, dims, false);
     for (int i = 0; i < 20 * want && g->nodes.n < want; i++) {
         int kind = g->nodes.n ? rg_below(&m->random, (int)COUNT(kinds)) : 0, before = g->values.n;
         const Node *op =

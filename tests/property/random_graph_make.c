@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_WORK = 400000, TRIES = 40 };
+enum { WORK = 400000, TRIES = 40 };
 
 uint64_t rg_next(RgRandom *r) // splitmix64
 {
@@ -146,8 +146,9 @@ bool rg_infer(RandomGraph *g)
 }
 
 // A bound on what the interpreter has to do.
-static bool too_much(const RandomGraph *g, const RgNode *n, const RgValue *result)
+static bool too_much(const Maker *m, const RgNode *n, const RgValue *result)
 {
+    const RandomGraph *g = m->g;
     const OpInfo *o = op_info(g->world->ops, n->op);
     if (o->class == OPCLASS_POINTWISE || o->class == OPCLASS_MAP) return false;
     int64_t most = 1, out = rg_elements(&result[0]);
@@ -156,7 +157,7 @@ static bool too_much(const RandomGraph *g, const RgNode *n, const RgValue *resul
         const RgValue *v = &g->values.at[n->input[i]];
         most = max_i64(most, rg_elements(v));
     }
-    return out * most > MAX_WORK;
+    return out * most > m->work;
 }
 
 // Whether the op's meaning can be instantiated: op_apply looks at types and shapes only.
@@ -192,7 +193,7 @@ bool maker_add(Maker *m, RgNode *n)
 {
     RandomGraph *g = m->g;
     RgValue result[RG_MAX_OUTPUT] = {0};
-    if (!infer(g, n, result) || too_much(g, n, result) || !has_meaning(g, n, result)) return false;
+    if (!infer(g, n, result) || too_much(m, n, result) || !has_meaning(g, n, result)) return false;
     for (int i = 0; i < n->noutput; i++) {
         result[i].node = g->nodes.n;
         result[i].result = i;
@@ -211,6 +212,30 @@ static bool add_node(Maker *m, const Node *op)
     if (operands(m, &n) && attributes(m, &n) && maker_add(m, &n)) return true;
     m->g->values.n = before;
     return false;
+}
+
+// ---- what makers of certain graphs use
+
+int maker_input(Maker *m, int rank, const int64_t *dims, bool constant)
+{
+    RgValue v = {.node = -1, .type = m->main, .rank = rank, .constant = constant};
+    for (int i = 0; i < rank; i++) v.dims[i] = dims[i];
+    v.name = arena_printf(m->g->arena, "x%d", m->g->values.n);
+    return maker_value(m->g, v);
+}
+
+int maker_number(Maker *m, double x)
+{
+    RgValue v = {.node = -1, .type = m->main, .constant = true, .literal = true, .number = x};
+    v.name = "number";
+    return maker_value(m->g, v);
+}
+
+void maker_set(Maker *m, RgNode *n, const char *attribute, Value v)
+{
+    Value *at = NEW(m->g->arena, Value);
+    *at = v;
+    map_put(m->g->arena, &n->attrs, intern(m->g->world->library.names, attribute), at);
 }
 
 // ---- graphs
@@ -261,7 +286,8 @@ RandomGraph *rg_make(RgWorld *w, Arena *a, uint64_t seed, int index)
     g->world = w;
     g->name =
         arena_printf(a, "%c_%llu_%d", index % 3 == 1 ? 'p' : 'g', (unsigned long long)seed, index);
-    Maker m = {.g = g, .random = {seed * 1000003u + (uint64_t)index}, .constants = 25};
+    Maker m = {
+        .g = g, .random = {seed * 1000003u + (uint64_t)index}, .constants = 25, .work = WORK};
     static const int64_t extents[] = {1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 16, 17, 33};
     static const DType types[] = {DT_F32, DT_F32,  DT_F32, DT_F32, DT_F64, DT_F64,
                                   DT_F16, DT_BF16, DT_I32, DT_I64, DT_U8};
@@ -273,8 +299,10 @@ RandomGraph *rg_make(RgWorld *w, Arena *a, uint64_t seed, int index)
     int want =
         rg_chance(&m.random, 20) ? rg_between(&m.random, 8, 14) : rg_between(&m.random, 1, 7);
     bool images = rg_chance(&m.random, 10);
+    bool products = !images && rg_chance(&m.random, rg_on_gpu(w) ? 60 : 10);
     if (images) maker_images(&m, want);
-    for (int i = 0; i < 20 * want && g->nodes.n < want && !images; i++) {
+    if (products) maker_products(&m, want);
+    for (int i = 0; i < 20 * want && g->nodes.n < want && !images && !products; i++) {
         const Node *op = any_op(&m);
         for (int k = 0; k < TRIES && !add_node(&m, op); k++) continue;
     }

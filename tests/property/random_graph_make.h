@@ -5,13 +5,14 @@
 
 #include "random_graph.h"
 
-enum { RG_MAX_ELEMENTS = 3000 };
+enum { RG_MAX_ELEMENTS = 4000 };
 
 typedef struct Maker {
     RandomGraph *g;
     RgRandom random;
     int64_t extents[4]; // most extents are taken from these
     DType main;
+    int64_t work;  // a bound on what the interpreter has to do for a node
     bool special;  // inputs hold NaN and infinities
     int constants; // percent of the inputs that are constant
     const Node *op;
@@ -39,6 +40,10 @@ bool maker_fresh(Maker *m, const Node *param, int *out);
 // An operand more of a variadic parameter: like the first, perhaps with another extent.
 bool maker_another(Maker *m, const Node *param, int first, int *out);
 int maker_value(RandomGraph *g, RgValue v);
+// An input of the main type, and a number of it.
+int maker_input(Maker *m, int rank, const int64_t *dims, bool constant);
+int maker_number(Maker *m, double x);
+void maker_set(Maker *m, RgNode *n, const char *attribute, Value v);
 bool rg_is_read(const RandomGraph *g, int value);
 int64_t rg_elements(const RgValue *v);
 
@@ -47,7 +52,9 @@ bool maker_add(Maker *m, RgNode *n);
 
 // The left side of a rule with random operands, as an output of the graph (random_graph_rules.c).
 bool maker_rule(Maker *m, const Node *rule);
-// At most so many nodes on images (random_graph_images.c).
+// About so many nodes on images (random_graph_images.c), or of products and what stands around
+// them (random_graph_products.c).
 void maker_images(Maker *m, int nodes);
+void maker_products(Maker *m, int nodes);
 
 #endif

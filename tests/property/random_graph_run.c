@@ -150,7 +150,15 @@ static void specialise_twice(RgRun *r, const Graph *g, Specialisation *how, Diag
     how->data = data;
 }
 
-// The extent that most axes of inputs have, of those above 1; 0: none.
+static bool in_constants(const Graph *g, const Specialisation *how, int64_t n)
+{
+    for (int i = 0; i < g->inputs.n; i++)
+        for (int k = 0; how->data[i] && k < how->rank[i]; k++)
+            if (how->dims[i][k] == n) return true;
+    return false;
+}
+
+// The extent that most axes of inputs have, of those above 1 that no constant has; 0: none.
 static int64_t common_extent(const Graph *g, const Specialisation *how)
 {
     int64_t best = 0;
@@ -161,7 +169,7 @@ static int64_t common_extent(const Graph *g, const Specialisation *how)
             int count = 0;
             for (int j = 0; j < g->inputs.n; j++)
                 for (int l = 0; l < how->rank[j]; l++) count += how->dims[j][l] == n;
-            if (n > 1 && count > most) {
+            if (n > 1 && count > most && !in_constants(g, how, n)) {
                 most = count;
                 best = n;
             }
@@ -170,7 +178,7 @@ static int64_t common_extent(const Graph *g, const Specialisation *how)
 }
 
 // Specialises g with one extent of its inputs open, for another value at hand. Many graphs need to
-// know it: then there is none, nor where an input with it is constant.
+// know it: then there is none.
 static void specialise_open(RgRun *r, Graph *g, const Specialisation *how)
 {
     Arena *a = &r->arena;
@@ -183,7 +191,6 @@ static void specialise_open(RgRun *r, Graph *g, const Specialisation *how)
         for (int k = 0; k < v->rank; k++) {
             d[k] = how->dims[i][k];
             if (d[k] != extent) continue;
-            if (how->data[i]) return;
             v->dims[k] = value_str(intern(r->world->library.names, "n"));
             d[k] = 2 * extent + 1;
         }

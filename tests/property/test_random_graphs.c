@@ -4,7 +4,7 @@
 // Without arguments: the kept graphs of tests/property/graphs, graphs of a fixed seed and as many of
 // a new one as the time allows, see `parts`. `--count N --seed S` runs others, `--only I` one of them,
 // with its text and groups; `--shrink` makes it smaller; a FILE is a kept graph, with `--verbose`
-// its kernels.
+// what it became and its kernels.
 #include "random_graph.h"
 
 #include "base/os.h"
@@ -167,6 +167,10 @@ static bool run_one(RgWorld *w, const Options *o)
 
 static void print_kernels(RgRun *r)
 {
+    Buf graph;
+    buf_init(&graph, &r->arena);
+    if (r->graph) graph_print(r->graph, &graph);
+    printf("%s", buf_text(&graph));
     for (int way = 0; way < RG_WAYS; way++) {
         const CompiledModel *m = r->model[way];
         for (int i = 0; m && i < m->kernels.n; i++) {
@@ -220,7 +224,7 @@ static const struct {
     int count, seconds, more_seconds; // of the fixed seed; together at most; for other graphs
 } parts[] = {
     // gpu      precision  count  seconds  more
-    {NULL,     "f32",      200,   32,      4},
+    {NULL,     "f32",      200,   40,      5},
     {"sm_90a", "f32",      120,   8,       2},
     {"sm_90a", "f16",      60,    4,       1},
     {"sm_75",  "f32",      40,    3,       0},

@@ -39,6 +39,11 @@ static const Row rows[] = {
          "graph g(x: f32[4, 8]) -> (y, i) { y = relu(x) / (relu(x) + 1e-10); i = cast(x * 3000.7; "
          "to = i64); }",
      .has = {"f32[4, 8] = add(", "i64[4, 8] = cast("}},
+    // Constants that the model has in f16 become f32 where that is needed.
+    {.text = "graph g(x: f16[2, 3, 4, 4], i: i64[2]) -> (y) { y = roi_align_10(x, "
+             "constant_of_shape(; shape = (2, 4), value = 1.5, value_type = f16), i; output_height "
+             "= 2, output_width = 2); }",
+     .has = {"f32[2, 3, 2, 2] = roi_align_10("}},
     {.model = "bert_toy_ort", .has = {"f16"}},
     {.model = "tf_bert_qa_tiny", .has = {"f16"}},
     {.model = "super_resolution_10", .has = {"f16[batch_size, 64, 224, 224] = conv("}},
