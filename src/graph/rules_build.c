@@ -63,6 +63,7 @@ static GraphValue *build_op(Match *m, Node *n, Sym op)
     GraphValue *input[16] = {0};
     Node *numbers[16] = {0};
     Map attrs = {0};
+    const Node *decl = map_get(&m->g->library->ops, op);
     DType type = DT_NONE;
     for (int i = 0; i < narg; i++) {
         double x;
@@ -83,14 +84,15 @@ static GraphValue *build_op(Match *m, Node *n, Sym op)
         Binding *b = maybe ? match_find(m, maybe) : NULL;
         if (node_literal(arg[i], &x)) numbers[ninput] = arg[i];
         else if (maybe) input[ninput] = b ? b->value : NULL;
-        else if (!(input[ninput] = build(m, arg[i], DT_NONE))) return NULL;
+        else if (!(input[ninput] = build(m, arg[i], operand_type(decl, ninput, ninput, input))))
+            return NULL;
         if (input[ninput] && type == DT_NONE) type = input[ninput]->type;
         ninput++;
     }
     for (int i = 0; i < ninput; i++) {
         double x;
         if (!numbers[i] || !node_literal(numbers[i], &x)) continue;
-        DType own = operand_type(map_get(&m->g->library->ops, op), i, ninput, input);
+        DType own = operand_type(decl, i, ninput, input);
         input[i] = number(m, x, own != DT_NONE ? own : type == DT_NONE ? m->type : type);
     }
     return new_node(m, n->loc, op, ninput, input, &attrs);
@@ -110,8 +112,10 @@ static GraphValue *build(Match *m, Node *n, DType type)
     Sym op = node_op(m->g->library, n);
     if (op) return build_op(m, n, op);
     Value v; // an attribute used as a number
-    if (match_evaluate(m, n, &v) && (v.kind == V_INT || v.kind == V_FLOAT))
-        return number(m, v.kind == V_INT ? (double)v.u.i : v.u.f, m->type);
+    bool known = match_evaluate(m, n, &v);
+    if (known && (v.kind == V_INT || v.kind == V_FLOAT))
+        return number(m, v.kind == V_INT ? (double)v.u.i : v.u.f, type == DT_NONE ? m->type : type);
+    if (known && v.kind == V_EXPR) return NULL; // open: the rule does not apply
     diag_error(m->diag, n->loc, "a rule's result is made of its names, numbers and ops");
     return NULL;
 }

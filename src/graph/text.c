@@ -35,6 +35,8 @@ DType operand_type(const Node *decl, int at, int ninput, GraphValue *const *inpu
 {
     Node *params = KID((Node *)decl, OP, params);
     Node *own = at < NREST(params) ? KID(REST(params)[at], PARAM, type)->kid[KID_TYPE_dtype] : NULL;
+    if (own && own->kind == N_NAME && dtype_from_name(own->u.sym) != DT_NONE)
+        return dtype_from_name(own->u.sym);
     for (int i = 0; own && own->kind == N_NAME && i < ninput && i < NREST(params); i++) {
         Node *other = KID(REST(params)[i], PARAM, type)->kid[KID_TYPE_dtype];
         if (i != at && input[i] && other && other->kind == N_NAME && other->u.sym == own->u.sym)

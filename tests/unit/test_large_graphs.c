@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs of many thousand nodes in a row, on a stack that holds no frame for each of them. What
 // takes time by their square does not end here before the time of a test is over.
-#include "api/context.h"
+#include "api/model.h"
 #include "runtime/memory_plan.h"
 
 #include <pthread.h>
@@ -32,6 +32,8 @@ static const struct Chain {
 typedef struct Job {
     const char *text;
     heald_status status;
+    heald_model *model; // until it is destroyed
+    SectionCount count;
     char error[2000];
 } Job;
 
@@ -55,6 +57,16 @@ static void write_chain(const struct Chain *c, Buf *out)
     buf_puts(out, ";\n}\n");
 }
 
+static heald_status count_kernels(heald_context *c, Arena *scratch, void *user)
+{
+    (void)c, (void)scratch;
+    Job *j = user;
+    ModelSection *section;
+    heald_status s = model_section(j->model, &section);
+    if (!s) model_section_count(section, &j->count);
+    return s;
+}
+
 static void *prepare(void *user)
 {
     Job *j = user;
@@ -66,6 +78,8 @@ static void *prepare(void *user)
     heald_tensor *x = NULL;
     if (!j->status) j->status = heald_tensor_create(HEALD_F32, 2, (int64_t[]){4, 4}, &x);
     if (!j->status) j->status = heald_model_prepare(m, &x);
+    j->model = m;
+    if (!j->status) j->status = context_call(c, count_kernels, j);
     strncpy(j->error, heald_last_error(c), sizeof j->error - 1);
     heald_tensor_release(x);
     heald_model_destroy(m);
@@ -73,7 +87,8 @@ static void *prepare(void *user)
     return NULL;
 }
 
-static void prepare_on_small_stack(const char *name, const char *text)
+// How many kernels that took.
+static int prepare_on_small_stack(const char *name, const char *text)
 {
     Job job = {.text = text};
     pthread_attr_t attr;
@@ -84,6 +99,7 @@ static void prepare_on_small_stack(const char *name, const char *text)
     pthread_join(thread, NULL);
     pthread_attr_destroy(&attr);
     if (job.status) fail_msg("%s: %s", name, job.error);
+    return job.count.nkernel;
 }
 
 static void test_chains(void **state)
@@ -119,6 +135,23 @@ static void test_parts(void **state)
     arena_free(&a);
 }
 
+// Parts that differ in where they begin alone.
+static void test_equal_parts(void **state)
+{
+    (void)state;
+    Arena a = {0};
+    Buf text;
+    buf_init(&text, &a);
+    buf_puts(&text, "graph g(x: f32[4, 4]) -> (y) {\n  let all = tile(x; repeats = (1, 50));\n"
+                    "  y = concat(");
+    for (int i = 0; i < 100; i++)
+        buf_printf(&text, "%ssoftmax(split_part(all; axis = 1, num_outputs = 100, part = %d))",
+                   i ? ", " : "", i);
+    buf_puts(&text, "; axis = 0);\n}\n");
+    assert_in_range(prepare_on_small_stack("equal parts", buf_text(&text)), 1, 8);
+    arena_free(&a);
+}
+
 // A million values in a row: what looks at each pair of them takes the better part of an hour.
 static void test_memory(void **state)
 {
@@ -146,6 +179,7 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_chains), cmocka_unit_test(test_parts),
+                                       cmocka_unit_test(test_equal_parts),
                                        cmocka_unit_test(test_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

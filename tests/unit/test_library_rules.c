@@ -296,6 +296,14 @@ static void test_moves(void **state)
          "(a, b, c) = split(x; axis = -1, split = (8, 8, 8), num_outputs = 3);"
          "y = relu(reshape(a; shape = (5, 2, 4)) + reshape(c; shape = (5, 2, 4)));",
          "reshape slice slice add relu", true, NULL},
+        {"x: f32[80, 3]", "y = relu(split_part(x; num_outputs = 32, part = 31));", "slice relu",
+         true, NULL},
+        {"x: f32[3, 80]", "y = relu(split_part(x; axis = -1, num_outputs = 33, part = 32));",
+         "part_at relu", true, NULL},
+        {"x: u8[3, 9000]",
+         "y = cast(split_part(x; axis = 1, split = concat(fill(34, 257), (262,)), num_outputs = 35,"
+         " part = 34); to = f32);",
+         "part_at cast", true, NULL},
         {"x: f32[7, 3]", "(a, b) = split(x; num_outputs = 2); y = concat(relu(b), a; axis = 0);",
          "slice slice relu concat", true, NULL},
         {"x: f32[6, 8], w: f32[2, 4]", "y = relu(reshape(x; shape = (2, 3, 2, 4)) + w);",
