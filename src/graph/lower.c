@@ -134,7 +134,7 @@ static void collapse(Lower *l)
 
 static bool lies_as(const GraphValue *v, const GraphValue *hole, const GraphValue *stored)
 {
-    return v->stored && v->rank == hole->rank && packed_alike(v->stored, stored);
+    return v->stored && graph_same_dims(v, hole) && packed_alike(v->stored, stored);
 }
 
 // Where all that is whole lies in one layout, elements are taken as they lie.

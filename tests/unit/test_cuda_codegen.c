@@ -2,7 +2,7 @@
 // Every CUDA kernel of cuda_cases.def without a GPU: its meaning in the interpreter, as
 // instantiated and as lowered, is that of the op; its text is compiled by NVRTC for two
 // architectures, with dynamic and with fixed extents, and its other choices for one. The default
-// choice never spills; the tuner drops those that do.
+// choice never spills, and fits every GPU; the tuner drops those that do not.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,8 +50,10 @@ static void check_meaning(CudaCase *c, const Kernel *kernel, const Kernel *lower
     case_data_new(c, &got);
     case_data_new(c, &again);
     case_data_fill(&got, 1);
+    const char *failed = case_data_pack(c, &got);
+    if (failed) fail_msg("%s: what it gets packed: %s", c->row->kernel, failed);
     case_data_convert(&got, &again);
-    const char *failed = case_meaning(c);
+    failed = case_meaning(c);
     if (failed) fail_msg("%s: its meaning: %s", c->row->kernel, failed);
     case_data_new(c, &want);
     case_data_convert(&got, &want);
@@ -219,6 +221,37 @@ static void check_row(const CaseRow *row, const char *arch, bool all)
     case_free(c);
 }
 
+// The defaults are for all GPUs: here one with little shared memory, at the sizes of models.
+static void check_smaller(const CaseRow *row)
+{
+    CudaCase *c;
+    const char *failed = case_new(row, "sm_86", &c);
+    if (!failed) failed = case_instance(c, NULL);
+    if (!failed && case_dims(c, row->large, 0)) {
+        c->fixed = c->aligned = true;
+        failed = case_instance(c, NULL);
+    }
+    if (failed) fail_msg("%s %s for sm_86: %s", row->kernel, row->inputs, failed);
+    case_free(c);
+}
+
+// And the oldest, as far as it has the instructions.
+static void check_oldest(const CaseRow *row)
+{
+    CudaCase *c;
+    Kernel *lowered;
+    const char *failed = case_new(row, "sm_75", &c);
+    if (!failed) failed = case_instance(c, NULL);
+    if (failed && !strstr(failed, "needs sm_")) fail_msg("%s for sm_75: %s", row->kernel, failed);
+    if (!failed) {
+        Kernel *kernel = c->kernel;
+        compile(c, false);
+        if (!case_text(c, &lowered)) fail_msg("%s", case_messages(c));
+        for (int i = 0; case_dims(c, row->small, i); i++) check_meaning(c, kernel, lowered);
+    }
+    case_free(c);
+}
+
 // Whether the kernel names no architecture, or that one.
 static bool is_for(const CaseRow *row, const char *arch)
 {
@@ -244,6 +277,8 @@ static void test_rows(void **state)
         if (only && !strstr(case_rows[i].kernel, only)) continue;
         bool older = is_for(&case_rows[i], "sm_80");
         if (older) check_row(&case_rows[i], "sm_80", true);
+        if (older) check_smaller(&case_rows[i]);
+        if (older && is_first(&case_rows[i])) check_oldest(&case_rows[i]);
         check_row(&case_rows[i], "sm_90a", !older);
         count.kernels++;
     }
