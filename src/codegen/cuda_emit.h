@@ -30,7 +30,6 @@ static inline int cuda_arch(const Emit *e)
     return e->cuda->arch;
 }
 
-int64_t cuda_element_bytes(const Buffer *b);
 int64_t cuda_vector_align(DType t, int lanes);
 // Whether the address of element `base` is a multiple of the alignment of a vector of L elements.
 bool cuda_is_aligned(const Buffer *b, const Node *base, int lanes);

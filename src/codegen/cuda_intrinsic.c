@@ -118,7 +118,7 @@ void cuda_shared_address(Emit *e, Node *ref)
     emit_place(e, place);
     buf_puts(e->out, ")");
     if (constant)
-        buf_printf(e->out, " + %lld", (long long)(constant * cuda_element_bytes(ref->u.buf)));
+        buf_printf(e->out, " + %lld", (long long)(constant * buffer_element_bytes(ref->u.buf)));
     buf_puts(e->out, ")");
 }
 
@@ -150,6 +150,37 @@ static const char before_copy_once[] =
     "mov.u32 a, %%lanemask_gt; popc.b32 a, a; mov.u32 l, %%laneid; add.u32 a, a, l; "
     "xor.b32 a, a, 31; xor.b32 a, a, %0; ";
 
+// Before sm_80 the thread copies at once, and nothing is pending.
+static bool copies_later(const Emit *e)
+{
+    return cuda_arch(e) >= 80;
+}
+
+static void copy_at_once(Emit *e, Node *to, Node *from, int64_t bytes, Node *count)
+{
+    const char *name = arena_printf(e->arena, "h_copy_%d", (int)bytes);
+    if (emit_first_time(e, name))
+        buf_printf(&e->helpers,
+                   "static __device__ __forceinline__ void %s(void *to, const void *from, int n)\n"
+                   "{\n    struct __align__(%d) Piece {\n        uint32_t v[%d];\n    };\n"
+                   "    if (n == %d) {\n        *(Piece *)to = *(const Piece *)from;\n"
+                   "        return;\n    }\n    for (int i = 0; i < %d; i++)\n"
+                   "        ((uint8_t *)to)[i] = i < n ? ((const uint8_t *)from)[i] : 0;\n}\n",
+                   name, (int)bytes, (int)bytes / 4, (int)bytes, (int)bytes);
+    buf_printf(e->out, "%s(", name);
+    emit_place(e, to);
+    buf_puts(e->out, ", ");
+    emit_place(e, from);
+    buf_puts(e->out, ", ");
+    if (!count) {
+        buf_printf(e->out, "%d)", (int)bytes);
+        return;
+    }
+    buf_puts(e->out, "(int)(");
+    emit_scalar(e, count);
+    buf_printf(e->out, " * %d))", (int)dtype_size(to->u.buf->type));
+}
+
 static void cp_async(Emit *e, Node *n)
 {
     Node *to = REST(n)[is_shared(REST(n)[0]) ? 0 : 1],
@@ -160,9 +191,13 @@ static void cp_async(Emit *e, Node *n)
                    "cp_async copies 4, 8 or 16 bytes from global to shared memory");
         return;
     }
-    // Whole 16 bytes may bypass L1.
     bool once = intrinsic_id(n->u.intr) == INTR_CP_ASYNC_ONCE;
     bool part = once || intrinsic_id(n->u.intr) == INTR_CP_ASYNC_PART;
+    if (!copies_later(e)) {
+        copy_at_once(e, to, from, bytes, part ? REST(n)[2] : NULL);
+        return;
+    }
+    // Whole 16 bytes may bypass L1.
     buf_printf(e->out, "asm volatile(\"%scp.async.%s.shared.global%s [%s], [%%1], %lld%s%s\" :: ",
                once ? before_copy_once : "", bytes == 16 ? "cg" : "ca",
                once ? ".L2::cache_hint" : "", once ? "a" : "%0", (long long)bytes,
@@ -178,6 +213,13 @@ static void cp_async(Emit *e, Node *n)
     buf_puts(e->out, " : \"memory\")");
 }
 
+static void cp_async_commit(Emit *e, Node *n)
+{
+    UNUSED(n);
+    buf_puts(e->out, copies_later(e) ? "asm volatile(\"cp.async.commit_group;\" ::: \"memory\")"
+                                     : "(void)0");
+}
+
 static void cp_async_wait(Emit *e, Node *n)
 {
     Node *pending = REST(n)[0];
@@ -186,8 +228,10 @@ static void cp_async_wait(Emit *e, Node *n)
                    "cp_async_wait: how many may be pending must be known at compile time");
         return;
     }
-    buf_printf(e->out, "asm volatile(\"cp.async.wait_group %lld;\" ::: \"memory\")",
-               (long long)pending->u.i);
+    if (!copies_later(e)) buf_puts(e->out, "(void)0");
+    else
+        buf_printf(e->out, "asm volatile(\"cp.async.wait_group %lld;\" ::: \"memory\")",
+                   (long long)pending->u.i);
 }
 
 static void bulk_load(Emit *e, Node *n)
@@ -309,6 +353,7 @@ static EmitIntrinsic *const written[INTR_COUNT] = {
     [INTR_MMA] = cuda_mma,
     [INTR_LDMATRIX_ROWS] = cuda_matrix_rows,
     [INTR_STMATRIX_ROWS] = cuda_matrix_rows,
+    [INTR_CP_COMMIT] = cp_async_commit,
     [INTR_CP_WAIT] = cp_async_wait,
     [INTR_BULK_LOAD] = bulk_load,
     [INTR_ARRIVE] = arrive,

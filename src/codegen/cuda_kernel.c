@@ -8,7 +8,6 @@
 enum {
     STATIC_SHARED_BYTES = 48 << 10, // more is dynamic, and asked for at launch
     MAX_GRID_YZ = 65535,
-    SHARED_ALIGN = 128,
     WORKSPACE_ALIGN = 64 // of each, in the runtime's memory
 };
 
@@ -52,28 +51,6 @@ void cuda_bound_dims(Kernel *k)
 
 // ---- what a stage needs
 
-int64_t cuda_element_bytes(const Buffer *b)
-{
-    return b->is_mbarrier ? 8 : (int64_t)dtype_size(b->type);
-}
-
-static int64_t buffer_bytes(const Buffer *b)
-{
-    int64_t n = 1;
-    for (int i = 0; i < b->rank; i++) n *= b->extent[i]->u.i;
-    return n * cuda_element_bytes(b);
-}
-
-static int64_t round_up(int64_t n, int64_t to)
-{
-    return (n + to - 1) / to * to;
-}
-
-static int64_t shared_align(const Buffer *b)
-{
-    return max_i64(b->align_bytes, SHARED_ALIGN);
-}
-
 static bool uses(const Node *n, IntrinsicId id)
 {
     if (n->kind == N_INTRIN && intrinsic_id(n->u.intr) == id) return true;
@@ -112,7 +89,7 @@ bool cuda_stage(const Kernel *k, const Stage *s, CudaStage *out, Diag *d)
         diag_error(d, loc, "the threads of a block must be known at compile time");
         return false;
     }
-    int64_t n = s->block ? s->block->u.i : 1, bytes = 0;
+    int64_t n = s->block ? s->block->u.i : 1;
     if (n < 1 || n > CUDA_MAX_THREADS) {
         diag_error(d, loc, "a block of %lld threads; at most %d", (long long)n, CUDA_MAX_THREADS);
         return false;
@@ -123,8 +100,8 @@ bool cuda_stage(const Kernel *k, const Stage *s, CudaStage *out, Diag *d)
             diag_error(d, b->loc, "%s memory does not exist on a GPU", space_name[b->space]);
             return false;
         }
-        if (!b->alias) bytes = round_up(bytes, shared_align(b)) + buffer_bytes(b);
     }
+    int64_t bytes = stage_shared_bytes(s);
     if (bytes > k->target.shared_bytes) {
         diag_error(d, k->loc, "%lld bytes of shared memory; a block of %s has %lld",
                    (long long)bytes, k->target.arch, (long long)k->target.shared_bytes);
@@ -168,15 +145,15 @@ static void emit_shared(Emit *e)
 {
     const Stage *s = e->stage;
     bool dynamic = e->cuda->stage.shared_bytes > 0;
-    int64_t offset = 0;
+    int64_t end = 0;
     if (dynamic) buf_puts(e->out, "    extern __shared__ __align__(1024) uint8_t h_shared[];\n");
     for (int i = 0; i < s->memory.n; i++) {
         const Buffer *b = s->memory.at[i];
         emit_line(e, b->loc);
         buf_puts(e->out, "    ");
         if (!b->alias && !dynamic) {
-            buf_printf(e->out, "__shared__ __align__(%lld) %s ", (long long)shared_align(b),
-                       element_type(b));
+            buf_printf(e->out, "__shared__ __align__(%lld) %s ",
+                       (long long)max_i64(b->align_bytes, SHARED_ALIGN), element_type(b));
             emit_buffer_name(e, b);
             buf_printf(e->out, "[%lld];\n", (long long)max_i64(b->extent[0]->u.i, 1));
             continue;
@@ -189,9 +166,8 @@ static void emit_shared(Emit *e)
             buf_puts(e->out, ";\n");
             continue;
         }
-        offset = round_up(offset, shared_align(b));
-        buf_printf(e->out, " = (%s *)(h_shared + %lld);\n", element_type(b), (long long)offset);
-        offset += buffer_bytes(b);
+        buf_printf(e->out, " = (%s *)(h_shared + %lld);\n", element_type(b),
+                   (long long)shared_begin(b, &end));
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Making kernels: variables, buffers, the shallow clone that a pass starts from, and the value of
-// an expression over the dimensions of a launch.
+// Making kernels: variables, buffers, the shallow clone that a pass starts from, what a block has of
+// shared memory, and the value of an expression over the dimensions of a launch.
 #include "ir/kernel.h"
 
 #include "ir/scalar.h"
@@ -55,6 +55,33 @@ Kernel *kernel_clone(Arena *a, const Kernel *k)
     }
     return copy;
 }
+
+// ---- shared memory
+
+int64_t buffer_element_bytes(const Buffer *b)
+{
+    return b->is_mbarrier ? 8 : (int64_t)dtype_size(b->type);
+}
+
+int64_t shared_begin(const Buffer *b, int64_t *end)
+{
+    int64_t align = max_i64(b->align_bytes, SHARED_ALIGN), size = b->layout ? b->layout->size : 1;
+    for (int i = 0; i < b->rank && !b->layout; i++) size *= b->extent[i]->u.i;
+    int64_t begin = (*end + align - 1) / align * align;
+    *end = begin + size * buffer_element_bytes(b);
+    return begin;
+}
+
+int64_t stage_shared_bytes(const Stage *s)
+{
+    int64_t end = 0;
+    for (int i = 0; i < s->memory.n; i++)
+        if (s->memory.at[i]->space == SPACE_SHARED && !s->memory.at[i]->alias)
+            shared_begin(s->memory.at[i], &end);
+    return end;
+}
+
+// ---- dimensions
 
 static Scalar eval_dims(const Node *n, const Kernel *k, const int64_t *dims)
 {

@@ -63,6 +63,12 @@ typedef struct Stage {
     Var *builtin[VAR_CORE + 1]; // the Var of each Builtin that the body may use, or NULL
 } Stage;
 
+int64_t buffer_element_bytes(const Buffer *b);
+// Where a shared buffer begins that lies behind *end bytes of others. *end: behind it.
+enum { SHARED_ALIGN = 128 }; // at least
+int64_t shared_begin(const Buffer *b, int64_t *end);
+int64_t stage_shared_bytes(const Stage *s); // of a block
+
 typedef struct Requirement {
     Node *cond; // over VAR_DIM vars; checked at launch
     const char *message;

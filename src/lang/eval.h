@@ -239,7 +239,8 @@ bool eval_for(Eval *e, Node *n);
 bool eval_launch(Eval *e, Node *n);
 bool eval_stage(Eval *e, Node *n);
 bool eval_memory(Eval *e, Node *n);
-bool local_fits(Eval *e, const Stage *s); // all that a thread holds at once, on its stack
+// Whether a thread's stack has room for all that it holds at once, and a block's shared memory.
+bool memory_fits(Eval *e, const Stage *s);
 
 // eval_bind.c: parameters to arguments.
 bool bind_params(Eval *e, Loc loc, const Node *decl, Node *generics, Node *params, int narg,

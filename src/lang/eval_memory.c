@@ -142,8 +142,14 @@ static int64_t stack_need(Eval *e, const Node *n, int64_t around)
     return most;
 }
 
-bool local_fits(Eval *e, const Stage *s)
+bool memory_fits(Eval *e, const Stage *s)
 {
+    const Target *t = &e->kernel->target;
+    int64_t shared = stage_shared_bytes(s);
+    if (t->kind == TARGET_CUDA && shared > t->shared_bytes)
+        return eval_fail(e, e->kernel->loc,
+                         "%lld bytes of shared memory in stage '%s'; a block of %s has %lld",
+                         (long long)shared, s->name, t->arch, (long long)t->shared_bytes);
     return stack_need(e, s->body, 0) <= LOCAL_BYTES;
 }
 

@@ -399,7 +399,7 @@ static bool instantiate(Eval *e, const Instantiation *s, const Epilogue *ep, int
     // What only the whole kernel shows: an operation that a type lacks, memory used out of its
     // scope.
     ok = ok && finish_rows(e, loc, s->results);
-    for (int i = 0; ok && i < k->stages.n; i++) ok = local_fits(e, k->stages.at[i]);
+    for (int i = 0; ok && i < k->stages.n; i++) ok = memory_fits(e, k->stages.at[i]);
     ok = ok && kernel_verify(k, e->diag);
     e->env = env;
     e->out = NULL;
