@@ -306,6 +306,49 @@ static bool same_dims(const Tensor *a, const Tensor *b)
     return true;
 }
 
+static bool is_one(const Value *v)
+{
+    return v->kind == V_INT && v->u.i == 1;
+}
+
+// The index in o of the hole's element `at`: they have the same axes but for those of extent 1, the
+// k-th of which is the k-th of o. What is outside is outside there; axes that o has no place for are
+// to be *inside.
+static bool thin_index(Eval *e, Loc loc, const Tensor *hole, const Value *at, const Tensor *o,
+                       Value *there, Value *inside)
+{
+    Value lost[EVAL_MAX_RANK], extent[EVAL_MAX_RANK];
+    int n = 0, next = 0, next_one = 0;
+    for (int k = 0; k < o->rank; k++) there[k] = value_int(0);
+    for (int i = 0; i < hole->rank; i++) {
+        bool one = is_one(&hole->dims[i]);
+        int *k = one ? &next_one : &next;
+        while (*k < o->rank && is_one(&o->dims[*k]) != one) ++*k;
+        ASSERT(one || *k < o->rank);
+        if (*k < o->rank) there[(*k)++] = at[i];
+        else lost[n] = at[i], extent[n++] = hole->dims[i];
+    }
+    return pack_within(e, loc, n, lost, extent, inside);
+}
+
+// Output k of t's epilogue, whose value at an index is v, where `in` holds.
+static bool store_inside(Eval *e, Loc loc, const Epilogue *ep, int k, const Value *index, Value v,
+                         Value in)
+{
+    Stmts *body, *saved;
+    Node *c;
+    int n = ep->outputs[k]->rank;
+    if (in.kind == V_BOOL) return !in.u.i || output_store(e, loc, ep, k, n, index, v, GUARD_DROP);
+    if (!eval_node(e, loc, in, &c) || !eval_begin(e, &body, &saved, loc)) return false;
+    body->conditional = true;
+    bool ok = output_store(e, loc, ep, k, n, index, v, GUARD_DROP);
+    Node *s = node_new(e->arena, N_IF, loc, 3);
+    s->kid[0] = c;
+    s->kid[1] = eval_end(e, body, saved, loc);
+    eval_emit(e, s);
+    return ok;
+}
+
 // Stores the epilogue's outputs for value v of the hole; with `first` set, the first one's value
 // goes there instead of to memory.
 static bool store_epilogue(Eval *e, Loc loc, Tensor *t, int n, const Value *index, Value v,
@@ -316,7 +359,7 @@ static bool store_epilogue(Eval *e, Loc loc, Tensor *t, int n, const Value *inde
     if (!eval_node_as(e, loc, v, ep->hole->type, &x)) return false;
     ep->hole->hole = eval_pin(e, "v", value_expr(x));
     if (ep->hole->hole.kind != V_EXPR) ep->hole->hole = (Value){.kind = V_EXPR, .u.expr = x};
-    Value at[EVAL_MAX_RANK], linear, there;
+    Value at[EVAL_MAX_RANK], there[EVAL_MAX_RANK];
     for (int i = 0; i < n; i++) at[i] = eval_pin(e, "i", index[i]);
     bool guard = e->guard_leaves, ok = true;
     int shared = e->shared.n;
@@ -326,13 +369,14 @@ static bool store_epilogue(Eval *e, Loc loc, Tensor *t, int n, const Value *inde
     for (int k = 0; ok && k < ep->noutput; k++) {
         Tensor *o = ep->outputs[k];
         if (t->of_rows && t->of_rows[k]) continue;
-        there = value_tuple(e->arena, n, at);
-        if (!same_dims(o, ep->hole))
-            ok = values_ravel(e, loc, n, at, ep->hole->dims, &linear) &&
-                 values_unravel(e, loc, linear, o->rank, o->dims, &there);
-        ok = ok && tensor_load(e, loc, o, o->rank, there.u.tuple.at, &v);
+        Value inside = value_bool(true), *to = at;
+        if (!same_dims(o, ep->hole)) {
+            to = there;
+            ok = thin_index(e, loc, ep->hole, at, o, to, &inside);
+        }
+        ok = ok && tensor_load(e, loc, o, o->rank, to, &v);
         if (ok && first && first->kind == V_NONE) *first = eval_pin(e, "v", v);
-        else ok = ok && output_store(e, loc, ep, k, o->rank, there.u.tuple.at, v, GUARD_DROP);
+        else ok = ok && store_inside(e, loc, ep, k, to, v, inside);
     }
     e->guard_leaves = guard;
     e->shared.n = shared; // they read the hole
