@@ -187,8 +187,7 @@ static const GraphValue *view_root(const GraphValue *v)
     return v;
 }
 
-// Alignment of a value's memory on a GPU: ours, or what is sure of the caller's.
-static int64_t known_align(const Lower *l, const GraphValue *v)
+int64_t lower_align(const Lower *l, const GraphValue *v)
 {
     const GraphValue *root = view_root(v);
     if (l->target->kind != TARGET_CUDA) return 0;
@@ -215,7 +214,7 @@ static bool make_packed_leaf(Lower *l, const GraphValue *v, const GraphValue *m,
     Value arg = {.kind = V_TENSOR, .u.tensor = t};
     OpInst *op = op_apply(l->in, 0, packed_undo(l->g, pack), 1, &arg, &pack->attrs);
     if (!op) return false;
-    t->align_bytes = t->buf->align_bytes = known_align(l, m);
+    t->align_bytes = t->buf->align_bytes = lower_align(l, m);
     *lower_value(l, v) = (KernelValue){.tensor = op->results[0], .packed = m, .memory = t};
     note_extents(l, v, op->results[0]);
     return true;
@@ -233,7 +232,7 @@ static bool make_leaves(Lower *l)
         }
         int rank = rank_of(l, v, &dims);
         Tensor *t = instance_input(l->in, lower_name(l, "x", i), v->type, rank, dims);
-        t->align_bytes = t->buf->align_bytes = known_align(l, v);
+        t->align_bytes = t->buf->align_bytes = lower_align(l, v);
         lower_value(l, v)->tensor = t;
     }
     return true;
@@ -272,7 +271,7 @@ static Buffer *output_buffer(Lower *l, const GraphValue *v, int i, Tensor **plac
     const Value *dims = m ? kernel_sizes(&l->sizes, m->rank, m->dims) : NULL;
     int rank = m ? m->rank : rank_of(l, v, &dims);
     Buffer *b = instance_output(l->in, lower_name(l, "y", i), v->type, rank, dims);
-    b->align_bytes = known_align(l, v);
+    b->align_bytes = lower_align(l, v);
     *place = NULL;
     if (!m && !p->moved) return b;
     Value arg = {.kind = V_TENSOR, .u.tensor = instance_memory(l->in, b, rank, dims)};
@@ -380,7 +379,7 @@ static bool make_packed(Lower *l, Value *x, Epilogue *ep)
     *ep = (Epilogue){.memory = NEW(l->arena, Buffer *), .noutput = 1};
     const Value *dims = kernel_sizes(&l->sizes, m->rank, m->dims);
     ep->memory[0] = instance_output(l->in, lower_name(l, "y", 0), m->type, m->rank, dims);
-    ep->memory[0]->align_bytes = known_align(l, m);
+    ep->memory[0]->align_bytes = lower_align(l, m);
     return true;
 }
 

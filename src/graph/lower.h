@@ -36,6 +36,8 @@ KernelValue *lower_value(Lower *l, const GraphValue *v);
 // The anchor's inputs as arguments of its template; how many.
 int lower_args(Lower *l, const GraphNode *n, Value **args);
 const char *lower_name(Lower *l, const char *prefix, int i);
+// Alignment of a value's memory on a GPU: ours, or what is sure of the caller's. 0: on the CPU.
+int64_t lower_align(const Lower *l, const GraphValue *v);
 // lower_layout.c: what the template prefers and gets: constants packed, activations that lie in the
 // layout or are laid out anew for the group.
 bool lower_grant(Lower *l, const Node *kernel, int narg, Value *args);

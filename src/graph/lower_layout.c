@@ -76,6 +76,7 @@ bool lower_grant(Lower *l, const Node *kernel, int narg, Value *args)
         const Value *dims = kernel_sizes(&l->sizes, packed->rank, packed->dims);
         const char *name = lower_name(l, "p", l->packed.n);
         t->packed = instance_input(l->in, name, packed->type, packed->rank, dims);
+        t->packed->align_bytes = t->packed->buf->align_bytes = lower_align(l, packed);
         VEC_PUSH(l->arena, &l->packed, packed);
     }
     return true;
