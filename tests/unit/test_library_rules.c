@@ -505,13 +505,30 @@ static void test_attention(void **state)
     RUN(cases);
 }
 
+static void test_signals(void **state)
+{
+    (void)state;
+    static const Case cases[] = {
+        {"x: f32[2, 144, 2]", "y = dft(x);", "dft_of_each dft_of_all", false, NULL},
+        {"x: f32[150, 2, 1]", "y = dft_20(x; axis = -3, onesided = true);",
+         "dft_of_each dft_of_all", false, NULL},
+        {"x: f64[2, 100, 2]", "y = dft(x; dft_length = 130, inverse = true);",
+         "dft_of_each dft_of_all", false, NULL},
+        {"x: f32[2, 200, 1]", "y = dft_20(x; dft_length = 128);", "dft_of_each dft_of_all", false,
+         NULL},
+        {"x: f32[2, 131, 1]", "y = dft(x);", "dft", false, NULL},
+        {"x: f32[2, 64, 1]", "y = dft(x);", "dft", false, NULL},
+    };
+    RUN(cases);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_activations), cmocka_unit_test(test_identities),
         cmocka_unit_test(test_moves),       cmocka_unit_test(test_transposes),
         cmocka_unit_test(test_norms),       cmocka_unit_test(test_products),
-        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_attention),   cmocka_unit_test(test_signals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
