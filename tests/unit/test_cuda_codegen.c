@@ -289,10 +289,35 @@ static void test_rows(void **state)
         count.spilled, count.skipped);
 }
 
+// No template of the library is without a row.
+static void test_all_have_rows(void **state)
+{
+    UNUSED(state);
+    static const char folder[] = "lib/kernels/cuda";
+    Arena a = {0};
+    char **files, *text;
+    int nfile;
+    size_t size;
+    assert_null(dir_list(&a, folder, &files, &nfile));
+    for (int f = 0; f < nfile; f++) {
+        assert_null(file_read(&a, path_join(&a, folder, files[f]), &text, &size));
+        for (char *at = text; (at = strstr(at, "\nkernel "));) {
+            at += strlen("\nkernel ");
+            const char *name = arena_strndup(&a, at, strcspn(at, "[("));
+            bool found = false;
+            for (size_t i = 0; i < COUNT(case_rows); i++)
+                found = found || !strcmp(case_rows[i].kernel, name);
+            if (!found) fail_msg("cuda_cases.def has no row for %s of %s", name, files[f]);
+        }
+    }
+    arena_free(&a);
+}
+
 int main(void)
 {
     find_toolchain();
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_have_rows),
+                                       cmocka_unit_test(test_rows)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     arena_free(&shared);
     return failed;
