@@ -38,12 +38,6 @@ EXPORT int cuDriverGetVersion(int *version)
     *version = number("FAKE_CUDA_VERSION", 13000);
     return 0;
 }
-EXPORT int cuGetErrorName(int r, const char **text)
-{
-    (void)r;
-    *text = "CUDA_ERROR_FAKE";
-    return 0;
-}
 EXPORT int cuGetErrorString(int r, const char **text)
 {
     *text = r == 700 ? "an illegal memory access was encountered"
