@@ -18,6 +18,7 @@
 typedef struct Doctor {
     Cli *cli;
     bool ill;                      // something that is needed is missing
+    bool gpu;                      // there is one
     const char *broken[OPT_COUNT]; // why an option's value does not work
 } Doctor;
 
@@ -38,32 +39,35 @@ static void line(const char *name, const char *fmt, ...)
     va_end(ap);
 }
 
-static void gpu(void)
+// Whether there is one.
+static bool gpu(const heald_context *c)
 {
     Device *device = NULL;
     Error e = {0};
-    if (device_open(&device_cuda, NULL, &device, &e)) {
+    DeviceOptions o = {.ordinal = c->options.device};
+    if (device_open(&device_cuda, &o, &device, &e)) {
         line("GPU", "none: %s", e.text);
         if (strstr(e.text, "no NVIDIA driver")) line("", "the package libcuda1 brings the driver");
-        return;
+        return false;
     }
     const CudaInfo *i = cuda_info(device);
     line("GPU", "%s, compute capability %d.%d, %d multiprocessors, %.1f GiB", i->name, i->arch / 10,
          i->arch % 10, i->nmultiprocessor, (double)i->memory_bytes / (1 << 30));
     line("", "driver for CUDA %d.%d", i->driver_version / 1000, i->driver_version % 1000 / 10);
     device_close(device);
+    return true;
 }
 
-static void machine(heald_context *c, Arena *a)
+static void machine(Doctor *d, heald_context *c, Arena *a)
 {
-    const Target *t = &c->target;
+    const Target *t = &c->host;
     heading("Machine");
     line("processor", "%s, %d cores for this process", cpu_name(a), cpu_count());
     line("vectors", "%d bytes (%d f32), %d registers", t->vector_bytes, t->vector_bytes / 4,
          t->nregister);
     line("caches", "L1 %lld KiB, L2 %lld KiB, L3 %lld KiB", (long long)t->l1_bytes / 1024,
          (long long)t->l2_bytes / 1024, (long long)t->l3_bytes / 1024);
-    gpu();
+    d->gpu = gpu(c);
 }
 
 static void compilers(Doctor *d, heald_context *c)
@@ -79,7 +83,8 @@ static void compilers(Doctor *d, heald_context *c)
     }
     const char *why = NULL;
     const CudaToolchain *t = cuda_toolchain_find(&c->arena, &why);
-    line("CUDA", "%s", t ? cuda_toolchain_version(t) : why);
+    line("CUDA", "%s%s", t || !d->gpu ? "" : "MISSING: ", t ? cuda_toolchain_version(t) : why);
+    d->ill |= d->gpu && !t;
 }
 
 static void cache(Doctor *d, heald_context *c, Arena *a)
@@ -168,7 +173,7 @@ static void options(const Doctor *d, Arena *a)
 static heald_status doctor_body(heald_context *c, Arena *a, void *user)
 {
     Doctor *d = user;
-    machine(c, a);
+    machine(d, c, a);
     compilers(d, c);
     cache(d, c, a);
     libraries(c);

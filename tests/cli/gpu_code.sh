@@ -21,6 +21,8 @@ if [ -n "${HEALD_REQUIRE_NVRTC:-}" ] || "$heald" doctor | grep -qE 'CUDA +(NVRTC
     try "its kernels on a machine without it" 2 run $mnist --target cuda:sm_90
     err "it is told as well" 'no NVIDIA driver'
 fi
+try "the doctor for another machine's GPU" 0 doctor --target cuda:sm_90
+out "it tells of this machine" "$("$heald" doctor | grep vectors | tr '()' '..')"
 try "the doctor without a driver" 0 doctor
 out "it tells so" 'GPU +none: no NVIDIA driver'
 finish
