@@ -179,6 +179,17 @@ static double largest(const void *p, const GraphValue *v)
     return most;
 }
 
+// Whether scores are so large that powers of them, less the largest, rounded, may overflow.
+static bool has_large_scores(const Meaning *m, const GraphNode *n)
+{
+    if (strcmp(n->op->decl->u.sym, "attention")) return false;
+    const GraphValue *q = n->input[0], *k = n->input[1];
+    int64_t dims[GRAPH_MAX_RANK];
+    graph_value_dims(q, dims);
+    double size = (double)dims[q->rank - 1];
+    return !(largest(m->data[q->id], q) * largest(m->data[k->id], k) * size < 0x1p26);
+}
+
 static bool close_enough(const Meaning *m, const GraphNode *n, const GraphValue *v,
                          const void *have, const void *want, int64_t *at)
 {
@@ -195,13 +206,16 @@ static bool close_enough(const Meaning *m, const GraphNode *n, const GraphValue 
     bool multiplies = !strcmp(n->op->decl->u.sym, "reduce_prod") && graph_value_nelem(v);
     if (multiplies)
         product = pow(product, (double)(graph_value_nelem(n->input[0]) / graph_value_nelem(v)));
-    bool wild = !(product < 1e15); // sums may overflow in one order only
+    // Sums may overflow in one order only.
+    bool wild = !(product < 1e15) || has_large_scores(m, n);
     double part = v->type == DT_F64    ? 1e-12
                   : v->type == DT_F16  ? 2e-3
                   : v->type == DT_BF16 ? 1.6e-2
                                        : 2e-5;
     if (n->op->class == OPCLASS_SERIAL) part *= 8; // states that templates keep in wider types
-    double bound = part * scale + (v->type == DT_F64 ? 1e-13 : 2e-6) * product;
+    double of_product = v->type == DT_F64 ? 1e-13 : 2e-6;
+    if (v->type == DT_F32 && m->run->world->target.tf32 == 1) part = of_product = 2e-3;
+    double bound = part * scale + of_product * product;
     for (*at = 0; *at < graph_value_nelem(v); ++*at) {
         double x = dtype_load_f64(v->type, (char *)have + (size_t)*at * size);
         double y = dtype_load_f64(v->type, (char *)want + (size_t)*at * size);

@@ -403,6 +403,7 @@ static void compare_roughly(RgRun *r, RgWay way, int spare)
         const char *have = r->output[way][i], *want = r->output[RG_REFERENCE][i];
         bool wide = v->type == DT_F64;
         double part = wide ? 1e-6 : v->type == DT_F16 ? 2e-2 : v->type == DT_BF16 ? 1e-1 : 1e-4;
+        if (v->type == DT_F32 && r->world->target.tf32 == 1) part = 1e-2;
         double bound = part * magnitude(v, want);
         int64_t n = graph_value_nelem(v), far = 0, last = 0;
         for (int64_t k = 0; dtype_is_float(v->type) && k < n; k++) {
