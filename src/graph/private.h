@@ -56,8 +56,8 @@ bool node_permutation(const Graph *g, const GraphNode *n, int *perm);
 // Attributes of the transpose that undoes n, a transpose.
 const Map *node_back(const Graph *g, Arena *a, const GraphNode *n);
 
-// text.c: the type of a number as operand `at`: the declared one, or that of an operand to which the
-// declaration gives the same one. DT_NONE: there is none.
+// text.c: the type of a number as operand `at`: the declared one, or that of an operand to which
+// the declaration gives the same one. DT_NONE: there is none.
 DType operand_type(const Node *decl, int at, int ninput, GraphValue *const *input);
 
 // rules_match.c

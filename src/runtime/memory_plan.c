@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Best fit: items are placed one after another, each into the smallest gap that it fits among those
 // placed before it and needed at the same time. Three orders are tried and the smallest block wins.
-// In order of time, what is free is known as it changes, so that takes little however much there is;
-// in the other orders each item is held against those that are needed at the same time.
+// In order of time, what is free is known as it changes, so that takes little however much there
+// is; in the other orders each item is held against those that are needed at the same time.
 #include "runtime/memory_plan.h"
 
 #include "base/util.h"
@@ -247,8 +247,8 @@ static int64_t place_in_time(const Event *event, int n, Space *s)
 
 // ---- in any order
 
-// Items that are placed, by rank, as leaves of a binary tree. Nodes know the latest time of all below
-// them, so that those needed while another is are found without the rest.
+// Items that are placed, by rank, as leaves of a binary tree. Nodes know the latest time of all
+// below them, so that those needed while another is are found without the rest.
 typedef struct Placed {
     Group **at;       // (n) NULL: not yet
     const int *first; // (n)
