@@ -369,7 +369,7 @@ static int source(Maker *m)
 void maker_products(Maker *m, int want)
 {
     static const DType types[] = {DT_F16, DT_F16, DT_F16, DT_BF16, DT_F32, DT_F32};
-    static const int64_t rows[] = {3, 7, 8, 16, 17, 33};
+    static const int64_t rows[] = {3, 8, 17, 24, 33, 40};
     int64_t dims[] = {rg_between(&m->random, 1, 2), one_of(m, rows, 6), any_width(m), any_width(m)};
     RandomGraph *g = m->g;
     m->main = types[rg_below(&m->random, (int)COUNT(types))];

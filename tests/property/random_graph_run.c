@@ -205,6 +205,14 @@ static void specialise_open(RgRun *r, Graph *g, const Specialisation *how)
     if (r->open && !r->open->dims.n) r->open = NULL;
 }
 
+// Templates share little work out over all multiprocessors: with few of them there are large tiles.
+static void choose_cores(RgWorld *w, const char *graph)
+{
+    static const int cores[] = {1, 12, 132, 132};
+    uint64_t h = hash_bytes(graph, strlen(graph), 0);
+    if (rg_on_gpu(w)) w->target.ncore = cores[h % COUNT(cores)];
+}
+
 static bool specialise(RgRun *r)
 {
     RgWorld *w = r->world;
@@ -216,6 +224,7 @@ static bool specialise(RgRun *r)
     Specialisation how;
     if (g) {
         r->name = decl->u.sym;
+        choose_cores(w, r->name);
         make_inputs(r, decl, g, &how);
         specialise_twice(r, g, &how, &d);
         if (r->graph && r->name[0] == 'g') specialise_open(r, g, &how);

@@ -30,6 +30,7 @@ typedef struct Options {
 typedef struct Tally {
     int graphs, nodes, open, rejected, failed;
     int used[512], kept[512]; // by op: nodes made, nodes of graphs that ran
+    Map templates;            // name -> int *: groups of fused graphs
 } Tally;
 
 // The graph at work, for when it ends the process.
@@ -80,6 +81,18 @@ static void count_ops(RgWorld *w, const RandomGraph *g, int *counts)
             if (ops->entry[k].value == g->nodes.at[i].op) counts[k]++;
 }
 
+static void count_templates(RgWorld *w, const RgRun *r, Tally *t)
+{
+    const CompiledModel *m = r->model[RG_FUSED];
+    for (int i = 0; m && i < m->groups.n; i++) {
+        const Node *kernel = m->groups.at[i]->kernel;
+        Sym name = kernel ? kernel->u.sym : intern(w->library.names, "(its meaning)");
+        int *count = map_get(&t->templates, name);
+        if (!count) map_put(&w->arena, &t->templates, name, count = NEW(&w->arena, int));
+        ++*count;
+    }
+}
+
 static int run_batch(RgWorld *w, const Options *o, int first, int n, Tally *t)
 {
     Arena a = {0};
@@ -104,6 +117,7 @@ static int run_batch(RgWorld *w, const Options *o, int first, int n, Tally *t)
         t->open += run[i]->open != NULL;
         t->rejected += run[i]->outcome == RG_REJECTED;
         count_ops(w, graph[i], t->used);
+        count_templates(w, run[i], t);
         if (run[i]->outcome != RG_REJECTED) count_ops(w, graph[i], t->kept);
         else if (o->verbose) printf("rejected %d: %.400s\n%s", first + i, run[i]->why, text[i]);
         if (run[i]->outcome == RG_DIFFERS) {
@@ -130,6 +144,9 @@ static bool run_many(RgWorld *w, const Options *o)
     for (int k = 0; o->statistics && k < w->library.ops.n && k < 512; k++)
         printf("# %-24s %5d made, %5d ran\n", (Sym)w->library.ops.entry[k].key, t->used[k],
                t->kept[k]);
+    for (int k = 0; o->statistics && k < t->templates.n; k++)
+        printf("# by %-24s %5d groups\n", (Sym)t->templates.entry[k].key,
+               *(int *)t->templates.entry[k].value);
     bool ok = t->failed == 0;
     if (o->statistics) printf("# %zu bytes in the world\n", w->arena.total_bytes);
     printf("%s - seed %llu: %d graphs, %d nodes, %d with an open dimension, %d refused by the "
