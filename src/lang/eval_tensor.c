@@ -331,6 +331,32 @@ static bool thin_index(Eval *e, Loc loc, const Tensor *hole, const Value *at, co
     return pack_within(e, loc, n, lost, extent, inside);
 }
 
+// Whether a and b have the same axes but for those of extent 1.
+static bool is_thin_view(const Tensor *a, const Tensor *b)
+{
+    int i = 0, k = 0;
+    for (;; i++, k++) {
+        while (i < a->rank && is_one(&a->dims[i])) i++;
+        while (k < b->rank && is_one(&b->dims[k])) k++;
+        if (i == a->rank || k == b->rank) return i == a->rank && k == b->rank;
+        if (!value_equal(&a->dims[i], &b->dims[k])) return false;
+    }
+}
+
+// The index in o, whose elements are the hole's in the same order, of the hole's element `at`; that
+// it is one of the hole's is to be *inside.
+static bool view_index(Eval *e, Loc loc, const Tensor *hole, const Value *at, const Tensor *o,
+                       Value *there, Value *inside)
+{
+    Value linear, index;
+    if (is_thin_view(hole, o)) return thin_index(e, loc, hole, at, o, there, inside);
+    if (!values_ravel(e, loc, hole->rank, at, hole->dims, &linear) ||
+        !values_unravel(e, loc, linear, o->rank, o->dims, &index))
+        return false;
+    for (int k = 0; k < o->rank; k++) there[k] = index.u.tuple.at[k];
+    return pack_within(e, loc, hole->rank, at, hole->dims, inside);
+}
+
 // Output k of t's epilogue, whose value at an index is v, where `in` holds.
 static bool store_inside(Eval *e, Loc loc, const Epilogue *ep, int k, const Value *index, Value v,
                          Value in)
@@ -372,7 +398,7 @@ static bool store_epilogue(Eval *e, Loc loc, Tensor *t, int n, const Value *inde
         Value inside = value_bool(true), *to = at;
         if (!same_dims(o, ep->hole)) {
             to = there;
-            ok = thin_index(e, loc, ep->hole, at, o, to, &inside);
+            ok = view_index(e, loc, ep->hole, at, o, to, &inside);
         }
         ok = ok && tensor_load(e, loc, o, o->rank, to, &v);
         if (ok && first && first->kind == V_NONE) *first = eval_pin(e, "v", v);
