@@ -88,6 +88,21 @@ static bool summed(Maker *m, RgNode *n)
     return true;
 }
 
+// A part along one axis; of channels whole pieces of 8 more often than not.
+static bool cut(Maker *m, RgNode *n)
+{
+    int axis = rg_chance(&m->random, 50) ? 1 : rg_between(&m->random, 0, 3);
+    int64_t extent = m->g->values.at[n->input[0]].dims[axis];
+    int64_t unit = extent >= 16 && rg_chance(&m->random, 70) ? 8 : 1;
+    if (extent < 2) return false;
+    int64_t a = axis, start = unit * rg_below(&m->random, (int)(extent / unit));
+    int64_t end = start + unit * rg_between(&m->random, 1, (int)((extent - start) / unit));
+    maker_set(m, n, "starts", value_ints(m->g->arena, 1, &start));
+    maker_set(m, n, "ends", value_ints(m->g->arena, 1, &end));
+    maker_set(m, n, "axes", value_ints(m->g->arena, 1, &a));
+    return true;
+}
+
 static bool alone(Maker *m, RgNode *n)
 {
     (void)m, (void)n;
@@ -103,7 +118,7 @@ static const struct {
     {"add", two},           {"add", two},           {"mul", two},
     {"max_pool", pool},     {"concat", along},      {"transpose", turned},
     {"average_pool", pool}, {"flatten", alone},     {"global_average_pool", alone},
-    {"softmax", alone},     {"reduce_sum", summed},
+    {"softmax", alone},     {"reduce_sum", summed}, {"slice", cut},
 };
 
 void maker_images(Maker *m, int want)
@@ -112,6 +127,7 @@ void maker_images(Maker *m, int want)
     const int64_t dims[] = {rg_between(&m->random, 1, 2), channels[rg_below(&m->random, 4)],
                             rg_between(&m->random, 3, 6), rg_between(&m->random, 3, 9)};
     RandomGraph *g = m->g;
+    if (rg_on_gpu(g->world) && rg_chance(&m->random, 50)) m->main = DT_F16;
     if (m->main != DT_F16 && m->main != DT_BF16) m->main = DT_F32;
     maker_input(m, 4, dims, false);
     for (int i = 0; i < 20 * want && g->nodes.n < want; i++) {
