@@ -3,7 +3,7 @@
 // layouts, among ops that read and write every way.
 #include "random_graph_make.h"
 
-enum { MAX_FILTERS = 5000 };
+enum { MAX_FILTERS = 5000, GPU_FILTERS = 12000, GPU_WORK = 30000000 };
 
 static Value ints(Maker *m, int n, int lo, int hi)
 {
@@ -32,12 +32,13 @@ static void windows(Maker *m, RgNode *n)
 
 static bool conv(Maker *m, RgNode *n)
 {
-    static const int64_t channels[] = {16, 16, 16, 32, 5};
+    static const int64_t channels[] = {16, 16, 16, 32, 5, 32, 32};
+    bool gpu = rg_on_gpu(m->g->world);
     const int64_t c = m->g->values.at[n->input[0]].dims[1];
     bool each = rg_chance(&m->random, 25);
-    int64_t o = each ? c : channels[rg_below(&m->random, (int)COUNT(channels))];
+    int64_t o = each ? c : channels[rg_below(&m->random, gpu ? 7 : 5)];
     int64_t dims[] = {o, each ? 1 : c, rg_between(&m->random, 1, 3), rg_between(&m->random, 1, 3)};
-    if (dims[0] * dims[1] * dims[2] * dims[3] > MAX_FILTERS) return false;
+    if (dims[0] * dims[1] * dims[2] * dims[3] > (gpu ? GPU_FILTERS : MAX_FILTERS)) return false;
     n->input[n->ninput++] = maker_input(m, 4, dims, rg_chance(&m->random, 85));
     if (rg_chance(&m->random, 40)) n->input[n->ninput++] = maker_input(m, 1, dims, true);
     maker_set(m, n, "group", value_int(each ? c : 1));
@@ -127,6 +128,7 @@ void maker_images(Maker *m, int want)
     const int64_t dims[] = {rg_between(&m->random, 1, 2), channels[rg_below(&m->random, 4)],
                             rg_between(&m->random, 3, 6), rg_between(&m->random, 3, 9)};
     RandomGraph *g = m->g;
+    if (rg_on_gpu(g->world)) m->work = GPU_WORK; // layouts pay where much is computed
     if (rg_on_gpu(g->world) && rg_chance(&m->random, 50)) m->main = DT_F16;
     if (m->main != DT_F16 && m->main != DT_BF16) m->main = DT_F32;
     maker_input(m, 4, dims, false);

@@ -298,7 +298,7 @@ RandomGraph *rg_make(RgWorld *w, Arena *a, uint64_t seed, int index)
     if (w->library.rules.n && rg_chance(&m.random, 12)) return by_rules(&m);
     int want =
         rg_chance(&m.random, 20) ? rg_between(&m.random, 8, 14) : rg_between(&m.random, 1, 7);
-    bool images = rg_chance(&m.random, 10);
+    bool images = rg_chance(&m.random, rg_on_gpu(w) ? 20 : 10);
     bool products = !images && rg_chance(&m.random, rg_on_gpu(w) ? 60 : 10);
     if (images) maker_images(&m, want);
     if (products) maker_products(&m, want);
