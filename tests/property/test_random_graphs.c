@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random graphs give the same results unfused and fused, interpreted and compiled, open and static,
 // with the templates of the CPU and, interpreted, those of a GPU (`--gpu sm_90a`, `--precision P`).
-// Without arguments: the kept graphs of tests/property/graphs, graphs of a fixed seed and as many of
-// a new one as the time allows, see `parts`. `--count N --seed S` runs others, `--only I` one of them,
-// with its text and groups; `--shrink` makes it smaller; a FILE is a kept graph, with `--verbose`
-// what it became and its kernels.
+// Without arguments: the kept graphs of tests/property/graphs, graphs of a fixed seed and as many
+// of a new one as the time allows, see `parts`. `--count N --seed S` runs others, `--only I` one of
+// them, with its text and groups; `--shrink` makes it smaller; a FILE is a kept graph, with
+// `--verbose` what it became and its kernels.
 #include "random_graph.h"
 
 #include "base/os.h"
