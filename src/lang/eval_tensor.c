@@ -312,8 +312,8 @@ static bool is_one(const Value *v)
 }
 
 // The index in o of the hole's element `at`: they have the same axes but for those of extent 1, the
-// k-th of which is the k-th of o. What is outside is outside there; axes that o has no place for are
-// to be *inside.
+// k-th of which is the k-th of o. What is outside is outside there; *inside tells it of the axes of
+// extent 1 for which o has none.
 static bool thin_index(Eval *e, Loc loc, const Tensor *hole, const Value *at, const Tensor *o,
                        Value *there, Value *inside)
 {

@@ -74,8 +74,9 @@ int rg_below(RgRandom *r, int n);            // n > 0
 int rg_between(RgRandom *r, int lo, int hi); // both included
 bool rg_chance(RgRandom *r, int percent);
 
-// The graph number `index` of a seed: the same for the same library and the same kind of target. Its name begins with r if it
-// is made of the left sides of rules, p if no rules are to be applied, else g.
+// The graph number `index` of a seed: the same for the same library and the same kind of target.
+// Its name begins with r if it is made of the left sides of rules, p if no rules are to be applied,
+// else g.
 RandomGraph *rg_make(RgWorld *w, Arena *a, uint64_t seed, int index);
 // Types and extents of all nodes' results from the inputs'. False where an op does not accept them.
 bool rg_infer(RandomGraph *g);
