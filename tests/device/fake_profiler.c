@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stand-in for the library by which a profiler takes ranges of NVTX. It asks for all that NVIDIA's
-// tools ask for, and does not start where something is missing. FAKE_PROFILER=refuse: it never does;
-// =print: it tells on stderr what it gets.
+// A stand-in for the library by which a profiler takes ranges of NVTX. It asks for all that the
+// tools of NVIDIA ask for, and does not start where something is missing. FAKE_PROFILER=refuse: it
+// never does; =print: it tells on stderr what it gets.
 #include "fake_profiler.h"
 
 #include <stddef.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compilers of CUDA: finding them, flags, what they say, and kernels built through the cache. All
-// of it with each that is here: NVRTC, or what HEALD_NVRTC names, and nvcc.
+// The compilers of CUDA: finding them, flags, what they say, and kernels built through the cache.
+// All of it with each that is here: NVRTC, or what HEALD_NVRTC names, and nvcc.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
