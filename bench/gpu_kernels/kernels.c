@@ -30,7 +30,6 @@ typedef struct GpuKernel {
     void *module, *function[MAX_STAGES];
     char *template_name;
     int preferred[MAX_BUFFERS], npreferred; // inputs that are also wanted packed, in this order
-    bool stored;                            // the result lies in a layout
 } GpuKernel;
 
 static int fail(char *message, int size, const char *why)
@@ -82,25 +81,8 @@ static bool follow(CudaCase *c, const char *then, Tensor *hole, Tensor **out)
     return true;
 }
 
-// Memory of the result, in the layout that the template prefers for it.
-static bool make_place(CudaCase *c, const Preference *p, Tensor *hole, Epilogue *r)
-{
-    Value arg = {.kind = V_TENSOR, .u.tensor = hole};
-    OpInst *pack = op_apply(c->in, 0, p->op, 1, &arg, &p->attrs);
-    if (!pack || !p->unpack) return false;
-    const Tensor *t = pack->results[0];
-    r->memory[0] = instance_output(c->in, "out", t->type, t->rank, t->dims);
-    arg.u.tensor = instance_memory(c->in, r->memory[0], t->rank, t->dims);
-    OpInst *unpack = op_apply(c->in, 0, p->unpack, 1, &arg, &p->attrs);
-    if (!unpack) return false;
-    r->place = NEW(&c->arena, Tensor *);
-    r->place[0] = unpack->results[0];
-    return true;
-}
-
-// result: how the template prefers it; NULL: as it is.
 static bool store(CudaCase *c, const Node *decl, int n, const Value *args, const Map *attrs,
-                  const char *then, const Choices *choices, const Preference *result)
+                  const char *then, const Choices *choices)
 {
     Tensor **hole;
     int nresult;
@@ -113,10 +95,7 @@ static bool store(CudaCase *c, const Node *decl, int n, const Value *args, const
         r->noutput = 1;
         r->hole = hole[i];
         if (!follow(c, then, hole[i], &r->outputs[0])) return false;
-        if (result && !make_place(c, result, hole[i], r)) return false;
-        if (!result)
-            r->memory[0] =
-                instance_output(c->in, "out", hole[i]->type, hole[i]->rank, hole[i]->dims);
+        r->memory[0] = instance_output(c->in, "out", hole[i]->type, hole[i]->rank, hole[i]->dims);
         r->memory[0]->align_bytes = 256;
     }
     return instance_kernel(c->in, decl, n, args, attrs, results, nresult, choices);
@@ -131,31 +110,18 @@ static bool instantiate(GpuKernel *g, const Node *kernel, const Wanted *w, const
     int npreference;
     case_reset(c);
     int n = case_inputs(c, false, args);
-    if (!case_attrs(c, &attrs)) return false;
-    Node *params = kernel->kid[KID_KERNEL_params];
-    bool wishes = false; // for more than constants: then the result may lie in a layout, too
-    for (int i = 0; i < n; i++) {
-        if (!KID(REST(params)[i], PARAM, prefer)) continue;
-        args[i].u.tensor->packed = args[i].u.tensor; // while the head is looked at
-        wishes = wishes || i == 0;
-    }
-    if (!kernel_preferences(c->in, kernel, n, args, &attrs, choices, &list, &npreference))
+    if (!case_attrs(c, &attrs) ||
+        !kernel_preferences(c->in, kernel, n, args, &attrs, choices, &list, &npreference))
         return false;
-    const Preference *result = NULL;
     g->npreferred = 0;
     for (int i = 0; i < npreference; i++) {
-        if (list[i].is_result) {
-            if (wishes) result = &list[i];
-            continue;
-        }
-        args[list[i].param].u.tensor->packed = NULL;
         Value *arg = &args[list[i].param];
         OpInst *o = op_apply(c->in, 0, list[i].op, 1, arg, &list[i].attrs);
         if (!o) return false;
         Value x = {.kind = V_TENSOR, .u.tensor = o->results[0]};
         if (w->packing == list[i].param) {
             const Node *copy = map_get(&c->lib.kernels, intern(c->lib.names, "copy_cuda"));
-            return store(c, copy, 1, &x, &none, "", NULL, NULL);
+            return store(c, copy, 1, &x, &none, "", NULL);
         }
         const Tensor *t = o->results[0];
         Tensor *leaf = instance_input(c->in, "packed", t->type, t->rank, t->dims);
@@ -163,8 +129,7 @@ static bool instantiate(GpuKernel *g, const Node *kernel, const Wanted *w, const
         arg->u.tensor->packed = leaf;
         g->preferred[g->npreferred++] = list[i].param;
     }
-    g->stored = result != NULL;
-    return w->packing < 0 && store(c, kernel, n, args, &attrs, w->then, choices, result);
+    return w->packing < 0 && store(c, kernel, n, args, &attrs, w->then, choices);
 }
 
 static bool on_cuda(const Node *kernel)
@@ -290,12 +255,6 @@ EXPORT const char *gk_folder(const GpuKernel *g)
 EXPORT int gk_preferred(const GpuKernel *g, int i)
 {
     return i < g->npreferred ? g->preferred[i] : -1;
-}
-
-// Whether the result lies in the layout that the template prefers.
-EXPORT int gk_stored(const GpuKernel *g)
-{
-    return g->stored;
 }
 
 // Elements of the result.

@@ -6,7 +6,6 @@
 #include "graph/private.h"
 
 enum { AS_IT_LIES = -1, EITHER_WAY = -2 }; // beside indices of layouts
-enum { LAUNCH_BYTES = 8 << 20 };           // that a GPU moves while it begins another kernel
 
 typedef enum GroupKind {
     PLAIN,   // reads and computes everything as it lies
@@ -256,11 +255,10 @@ static void switch_on(Layouts *l, Member *m, bool on)
     count_wants(l, m, 1);
 }
 
-// Bytes that move, or are read and written out of order, because not everyone has v as it lies: for
-// each way in which it is read by a step, in which a GPU could move others meanwhile.
+// Bytes that move, or are read and written out of order, because not everyone has v as it lies.
 static int64_t border(const Layouts *l, const GraphValue *v)
 {
-    int at = home(l, v), n = 0, nstep = 0;
+    int at = home(l, v), n = 0;
     if (l->maker[v->id] >= 0) {
         const Member *m = &l->member[l->maker[v->id]];
         int wants = layout_at(m, port_of(m, v, true));
@@ -268,10 +266,9 @@ static int64_t border(const Layouts *l, const GraphValue *v)
     }
     for (int i = 0; i < l->wants[v->id].n; i++) {
         const Want *w = &l->wants[v->id].at[i];
-        nstep += w->count > 0 && w->layout != at;
+        n += w->count > 0 && w->layout != at;
     }
-    int64_t launch = l->target->kind == TARGET_CUDA ? LAUNCH_BYTES : 0;
-    return 2 * bytes_of(v) * (n + nstep) + launch * nstep;
+    return 2 * bytes_of(v) * n;
 }
 
 static int64_t borders(const Layouts *l, const Member *m)

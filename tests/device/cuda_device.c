@@ -133,8 +133,6 @@ static bool run_set(Run *r, CudaCase *c, const Kernel *kernel, const BuiltKernel
     c->kernel = (Kernel *)kernel;
     case_data_new(c, &got);
     case_data_fill(&got, 1);
-    const char *why = case_data_pack(c, &got);
-    if (why) return failed(r, c->row, "what it gets packed", why);
     heald_status s = upload(r, &got, &g, &e);
     if (!s) s = launch_kernel(r->gpu, &k->runtime, g.at, c->dims, &e);
     if (!s) s = device_synchronise(r->gpu, &e);
@@ -142,7 +140,7 @@ static bool run_set(Run *r, CudaCase *c, const Kernel *kernel, const BuiltKernel
     if (!s && r->timed) us = time_kernel(r, k, g.at, c->dims);
     for (int i = 0; i < got.n; i++) r->gpu->ops->free(r->gpu, g.at[i]);
     bool ok = s ? failed(r, c->row, "on the GPU", e.text) : true;
-    why = ok ? case_meaning(c) : NULL;
+    const char *why = ok ? case_meaning(c) : NULL;
     if (why) ok = failed(r, c->row, "its meaning", why);
     if (ok) {
         case_data_new(c, &want);
