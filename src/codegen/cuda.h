@@ -35,8 +35,8 @@ bool cuda_target(Arena *a, int arch, Target *out);
 typedef struct CudaToolchain CudaToolchain;
 
 // Finds NVRTC: the file HEALD_NVRTC, which may also be an nvcc, or the library by its names in the
-// loader's path and in CUDA's usual folders; otherwise nvcc in PATH. NULL with a message naming what was tried and the
-// package that brings one. Used by several threads at once. Never unloaded.
+// loader's path and in CUDA's usual folders; otherwise nvcc in PATH. NULL with a message naming
+// what was tried and the package that brings one. Used by several threads at once. Never unloaded.
 const CudaToolchain *cuda_toolchain_find(Arena *a, const char **why);
 const char *cuda_toolchain_version(const CudaToolchain *t); // "NVRTC 13.0 (/usr/lib/libnvrtc.so)"
 

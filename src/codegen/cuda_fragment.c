@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mma, ldmatrix and stmatrix as PTX. A thread's elements are an array that is only indexed by constants, so
-// the compiler keeps it in registers, read here 32 bits at a time.
+// mma, ldmatrix and stmatrix as PTX. A thread's elements are an array that is only indexed by
+// constants, so the compiler keeps it in registers, read here 32 bits at a time.
 #include "codegen/cuda_emit.h"
 
 #include "ir/fragment.h"
@@ -79,7 +79,8 @@ void cuda_mma(Emit *e, Node *n)
     buf_putc(e->out, ')');
 }
 
-// Operand 0 is the address of stmatrix; ldmatrix has its results first, and the address behind them.
+// Operand 0 is the address of stmatrix; ldmatrix has its results first, and the address behind
+// them.
 void cuda_matrix_rows(Emit *e, Node *n)
 {
     int which = fragment_own_operand(n->u.intr);

@@ -19,8 +19,8 @@ static Thread *lanes_of(const Thread *t)
     return &t->block->thread[t->index / WARP * WARP];
 }
 
-// All lanes have come, and name the same places, from number `first` on. OUT_NEXT: the caller is the
-// last.
+// All lanes have come, and name the same places, from number `first` on. OUT_NEXT: the caller is
+// the last.
 static Outcome meet(Run *run, Thread *t, const Call *call, int first, int nplace)
 {
     Meeting *m = &t->block->warp[t->index / WARP];

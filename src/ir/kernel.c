@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Making kernels: variables, buffers, the shallow clone that a pass starts from, what a block has of
-// shared memory, and the value of an expression over the dimensions of a launch.
+// Making kernels: variables, buffers, the shallow clone that a pass starts from, what a block has
+// of shared memory, and the value of an expression over the dimensions of a launch.
 #include "ir/kernel.h"
 
 #include "ir/scalar.h"

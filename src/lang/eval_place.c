@@ -186,7 +186,8 @@ bool eval_ref(Eval *e, Node *place, Node **out)
     if (!buf && base.kind == V_TENSOR && !moved_index(e, place->loc, base.u.tensor, &index, &buf))
         return false;
     if (!buf && base.kind == V_TENSOR)
-        return eval_fail(e, place->loc, "'%s' has no such place: it is computed, or moved in smaller pieces",
+        return eval_fail(e, place->loc,
+                         "'%s' has no such place: it is computed, or moved in smaller pieces",
                          base.u.tensor->name);
     if (!buf)
         return eval_fail(e, place->loc, "a place in memory is needed here, found %s",

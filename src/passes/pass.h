@@ -59,8 +59,8 @@ Node *owner_access(Arena *a, Map *plain, const Map *index_of, Node *n);
 // The number of an element among the tasks of the thread that holds it.
 Node *owner_task(Arena *a, const Mapping *m, Node *const *index);
 
-// An mma, ldmatrix or stmatrix on such buffers, as a statement, on the threads' plain ones (fragments.c);
-// anything else as it is.
+// An mma, ldmatrix or stmatrix on such buffers, as a statement, on the threads' plain ones
+// (fragments.c); anything else as it is.
 Node *fragments_lower(PassContext *c, Map *plain, const Map *index_of, Node *stmt);
 
 // Sets Var.lo, hi and divisor wherever loops, definitions and the grid tell them.

@@ -20,8 +20,8 @@ typedef struct DeviceOptions {
     Pool *pool;                // borrowed; used in place of an own one, and nthread is its size
     ParallelFor *parallel_for; // used in place of a pool; nthread must be set
     void *parallel_user;
-    int ordinal;  // which one, of several of a kind
-    void *stream; // the caller's, for all work; NULL: its own
+    int ordinal;      // which one, of several of a kind
+    void *stream;     // the caller's, for all work; NULL: its own
     bool check_races; // the interpreter: races of threads are errors too (slower)
 } DeviceOptions;
 

@@ -14,7 +14,8 @@
 typedef void (*Slot)(void); // a function of any type
 
 // Numbers of nvtxTypes.h. Function 0 of each module is none. All modules are there, with all their
-// functions, though two are used: profilers fill what they know, and some give up if one is missing.
+// functions, though two are used: profilers fill what they know, and some give up if one is
+// missing.
 enum { NVTX_VERSION = 3, CALLBACKS = 1, VERSION_INFO = 3 };
 enum { CORE = 1, RANGE_PUSH = 9, RANGE_POP = 11 };
 enum { NMODULE = 7, MOST_FUNCTIONS = 16 };
