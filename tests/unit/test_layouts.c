@@ -1,18 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layouts that templates prefer for activations: what is granted, what it costs, and that results
 // stay the same bit for bit.
-#include "graph/model.h"
-#include "ir/interp_device.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "unit/graph_case.h"
 
 // Sums of rows, which a template wants in blocks of four columns; `worth` is what that saves it.
 // The template that does without adds in the same order.
@@ -59,24 +48,10 @@ static const char texts[] =
     "        y[block.x, j] = s;\n    }\n}\n";
 
 typedef struct Case {
-    Arena arena;
-    Sources sources;
-    Diag diag;
-    Library library;
-    Graph *graph;
-    void *input[4];
+    GraphCase head;
     const char *said; // about layouts, a line a group
     const char *steps;
 } Case;
-
-static _Noreturn void give_up(Case *c, const char *why)
-{
-    Buf b;
-    buf_init(&b, &c->arena);
-    diag_render(&c->diag, &b);
-    fail_msg("%s\n%s", why, buf_text(&b));
-    abort();
-}
 
 // The same on all machines: what is worth it depends on the lanes.
 static Target wide_target(void)
@@ -88,55 +63,12 @@ static Target wide_target(void)
     return t;
 }
 
-static void load(Case *c, const char *text)
+static void describe(void *user, const CompiledModel *m)
 {
-    Source *s = sources_add(&c->sources, "test.hd", text, strlen(text));
-    Node *file = parse_file(&c->arena, c->library.names, s, &c->diag);
-    if (!file || !library_add(&c->library, file, &c->diag)) give_up(c, "the text");
-}
-
-// The graph g of a text, its inputs filled with small numbers; open: the first extent of each.
-static void open_case(Case *c, const char *text, bool open)
-{
-    Arena *a = &c->arena;
-    memset(c, 0, sizeof *c);
-    c->sources.arena = a;
-    diag_init(&c->diag, a, &c->sources);
-    library_init(&c->library, a, interner_new(a), &c->sources);
-    Target t = wide_target();
-    if (!ops_load(&c->library, NULL, &c->diag)) give_up(c, "the library");
-    load(c, texts);
-    load(c, text);
-    OpTable *ops = op_table_new(a, &c->library);
-    const Node *decl = map_get(&c->library.graphs, intern(c->library.names, "g"));
-    Graph *g = graph_from_text(a, &c->library, ops, &t, decl, &c->diag);
-    if (!g) give_up(c, "the graph");
-    const int64_t *dims[4];
-    const void *data[4] = {NULL};
-    int rank[4];
-    for (int i = 0; i < g->inputs.n; i++) {
-        GraphValue *v = g->inputs.at[i];
-        int64_t *d = NEW_ARRAY(a, int64_t, v->rank), n = 1;
-        graph_value_dims(v, d);
-        for (int k = 0; k < v->rank; k++) n *= d[k];
-        bool known = REST(KID((Node *)decl, GRAPH, params))[i]->sub & PARAM_CONST;
-        if (open && !known) v->dims[0] = value_str(intern(c->library.names, "m"));
-        dims[i] = d;
-        rank[i] = v->rank;
-        float *x = c->input[i] = NEW_ARRAY(a, float, n);
-        if (known) data[i] = x;
-        for (int64_t k = 0; k < n; k++) x[k] = (float)((k * 7 + i) % 11 - 5) * 0.25f;
-    }
-    Specialisation s = {.dims = dims, .rank = rank, .data = data, .dynamic = open};
-    c->graph = graph_specialise(g, a, &s, &t, &c->diag);
-    if (!c->graph) give_up(c, "specialising");
-}
-
-static void describe(Case *c, const CompiledModel *m)
-{
+    Case *c = user;
     Buf b, steps;
-    buf_init(&b, &c->arena);
-    buf_init(&steps, &c->arena);
+    buf_init(&b, &c->head.arena);
+    buf_init(&steps, &c->head.arena);
     buf_puts(&b, "");
     for (int i = 0; i < m->groups.n; i++) {
         const Group *p = m->groups.at[i];
@@ -151,60 +83,24 @@ static void describe(Case *c, const CompiledModel *m)
     c->steps = buf_text(&steps);
 }
 
-// The outputs, computed by the interpreter.
-static void run(Case *c, bool off, const void **result)
-{
-    Arena *a = &c->arena;
-    CompileOptions o = {.builder.interpret = true, .fuse.off = off};
-    CompiledModel *m;
-    Error e = {0};
-    o.target = wide_target();
-    o.builder.passes.verify = true;
-    if (model_compile(c->graph, a, &o, &m, &c->diag, &e)) give_up(c, e.text);
-    describe(c, m);
-    Device *device;
-    DeviceOptions one = {.nthread = 1};
-    heald_tensor *in[4], *out[4];
-    assert_int_equal(device_open(&device_interp, &one, &device, &e), HEALD_OK);
-    for (int i = 0; i < c->graph->inputs.n + c->graph->outputs.n; i++) {
-        int k = i - c->graph->inputs.n;
-        const GraphValue *v = k < 0 ? c->graph->inputs.at[i] : c->graph->outputs.at[k];
-        int64_t dims[GRAPH_MAX_RANK];
-        graph_value_dims(v, dims);
-        void *data = k < 0 ? c->input[i] : arena_alloc(a, (size_t)graph_value_bytes(v));
-        heald_tensor **t = k < 0 ? &in[i] : &out[k];
-        assert_int_equal(
-            heald_tensor_from_memory((heald_dtype)v->type, v->rank, dims, data, NULL, NULL, t),
-            HEALD_OK);
-    }
-    PlanRunner *r;
-    assert_int_equal(plan_runner_create(m->plan, device, NULL, &r, &e), HEALD_OK);
-    if (plan_run_tensors(r, in, out, &e)) give_up(c, e.text);
-    for (int i = 0; i < c->graph->outputs.n; i++) result[i] = heald_tensor_data(out[i]);
-    for (int i = 0; i < c->graph->inputs.n; i++) heald_tensor_release(in[i]);
-    for (int i = 0; i < c->graph->outputs.n; i++) heald_tensor_release(out[i]);
-    plan_runner_destroy(r);
-    device_close(device);
-    model_release(m);
-}
-
 // What was said about layouts, once results are the same with and without. npack: steps that lay
 // something out; -1: any number.
 static void expect(const char *text, bool open, const char *said, int npack)
 {
-    Case c;
-    const void *want[4], *have[4];
-    open_case(&c, text, open);
-    run(&c, true, want);
-    run(&c, false, have);
-    for (int i = 0; i < c.graph->outputs.n; i++)
-        assert_memory_equal(have[i], want[i], (size_t)graph_value_bytes(c.graph->outputs.at[i]));
+    Case c = {0};
+    const void *want[CASE_MAX_VALUES], *have[CASE_MAX_VALUES];
+    case_open(&c.head, wide_target(), (const char *const[]){texts, text, NULL}, open);
+    case_run(&c.head, true, describe, &c, want);
+    case_run(&c.head, false, describe, &c, have);
+    const GraphValues *y = &c.head.graph->outputs;
+    for (int i = 0; i < y->n; i++)
+        assert_memory_equal(have[i], want[i], (size_t)graph_value_bytes(y->at[i]));
     if (said) assert_string_equal(c.said, said);
     int count = 0;
     for (const char *s = c.steps; (s = strstr(s, "h_pack_")); s++) count++;
     if (npack >= 0 && count != npack)
         fail_msg("%d steps lay something out: %s\n%s", count, c.steps, c.said);
-    arena_free(&c.arena);
+    arena_free(&c.head.arena);
 }
 
 static void test_granted(void **state)

@@ -1,78 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows that slices and transposes move are read where they lie and stored where they go by
 // templates for GPUs: which groups that gives, and the same bits as without.
-#include "graph/model.h"
-#include "ir/interp_device.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-enum { MAX_INPUT = 4 };
+#include "unit/graph_case.h"
 
 typedef struct Case {
-    Arena arena;
-    Sources sources;
-    Diag diag;
-    Library library;
-    Target target;
-    Graph *graph;
-    void *input[MAX_INPUT];
+    GraphCase head;
     const char *groups;
     int nlaunch;
 } Case;
-
-static _Noreturn void give_up(Case *c, const char *why)
-{
-    Buf b;
-    buf_init(&b, &c->arena);
-    diag_render(&c->diag, &b);
-    fail_msg("%s\n%s", why, buf_text(&b));
-    abort();
-}
-
-// The graph g of a text, its inputs filled with small numbers; open: the first extent of each.
-static void open_case(Case *c, const char *text, bool open)
-{
-    Arena *a = &c->arena;
-    memset(c, 0, sizeof *c);
-    c->sources.arena = a;
-    diag_init(&c->diag, a, &c->sources);
-    library_init(&c->library, a, interner_new(a), &c->sources);
-    assert_true(target_cuda(&c->target, "sm_90a"));
-    if (!ops_load(&c->library, NULL, &c->diag)) give_up(c, "the library");
-    Source *s = sources_add(&c->sources, "test.hd", text, strlen(text));
-    Node *file = parse_file(a, c->library.names, s, &c->diag);
-    if (!file || !library_add(&c->library, file, &c->diag)) give_up(c, "the text");
-    const Node *decl = map_get(&c->library.graphs, intern(c->library.names, "g"));
-    Target host;
-    target_host(&host);
-    Graph *g = graph_from_text(a, &c->library, op_table_new(a, &c->library), &host, decl, &c->diag);
-    if (!g) give_up(c, "the graph");
-    const int64_t *dims[MAX_INPUT];
-    int rank[MAX_INPUT];
-    for (int i = 0; i < g->inputs.n; i++) {
-        GraphValue *v = g->inputs.at[i];
-        int64_t *d = NEW_ARRAY(a, int64_t, v->rank), n = graph_value_nelem(v);
-        graph_value_dims(v, d);
-        if (open) v->dims[0] = value_str(intern(c->library.names, "m"));
-        dims[i] = d;
-        rank[i] = v->rank;
-        char *x = c->input[i] = arena_alloc(a, (size_t)n * dtype_size(v->type));
-        for (int64_t k = 0; k < n; k++)
-            dtype_store_f64(v->type, x + (size_t)k * dtype_size(v->type),
-                            (double)((k * 7 + k / 11 + i) % 11 - 5) * 0.25);
-    }
-    Specialisation sizes = {.dims = dims, .rank = rank, .dynamic = open};
-    c->graph = graph_specialise(g, a, &sizes, &c->target, &c->diag);
-    if (!c->graph) give_up(c, "specialising");
-}
 
 static void print_nodes(const char *open, const GraphNodes *list, const char *close, Buf *b)
 {
@@ -81,10 +16,11 @@ static void print_nodes(const char *open, const GraphNodes *list, const char *cl
     if (list->n) buf_puts(b, close);
 }
 
-static void describe(Case *c, const CompiledModel *m)
+static void describe(void *user, const CompiledModel *m)
 {
+    Case *c = user;
     Buf b;
-    buf_init(&b, &c->arena);
+    buf_init(&b, &c->head.arena);
     for (int i = 0; i < m->groups.n; i++) {
         buf_puts(&b, i ? ", " : "");
         print_nodes("[", &m->groups.at[i]->prologue, "]", &b);
@@ -96,52 +32,21 @@ static void describe(Case *c, const CompiledModel *m)
     for (int i = 0; i < m->plan->steps.n; i++) c->nlaunch += m->plan->steps.at[i].kernel->nstage;
 }
 
-// The output, computed by the interpreter.
-static const void *run(Case *c, bool off)
-{
-    Arena *a = &c->arena;
-    CompileOptions o = {.builder.interpret = true, .fuse.off = off, .target = c->target};
-    CompiledModel *m;
-    Error e = {0};
-    o.builder.passes.verify = true;
-    if (model_compile(c->graph, a, &o, &m, &c->diag, &e)) give_up(c, e.text);
-    describe(c, m);
-    Device *device;
-    DeviceOptions one = {.nthread = 1};
-    heald_tensor *t[MAX_INPUT + 1];
-    int n = c->graph->inputs.n;
-    assert_int_equal(device_open(&device_interp, &one, &device, &e), HEALD_OK);
-    for (int i = 0; i <= n; i++) {
-        const GraphValue *v = i < n ? c->graph->inputs.at[i] : c->graph->outputs.at[0];
-        int64_t dims[GRAPH_MAX_RANK];
-        graph_value_dims(v, dims);
-        void *data = i < n ? c->input[i] : arena_alloc(a, (size_t)graph_value_bytes(v));
-        heald_dtype type = (heald_dtype)v->type;
-        assert_int_equal(heald_tensor_from_memory(type, v->rank, dims, data, NULL, NULL, &t[i]),
-                         HEALD_OK);
-    }
-    PlanRunner *r;
-    assert_int_equal(plan_runner_create(m->plan, device, NULL, &r, &e), HEALD_OK);
-    if (plan_run_tensors(r, t, t + n, &e)) give_up(c, e.text);
-    const void *result = heald_tensor_data(t[n]);
-    for (int i = 0; i <= n; i++) heald_tensor_release(t[i]);
-    plan_runner_destroy(r);
-    device_close(device);
-    model_release(m);
-    return result;
-}
-
 // The groups, and how many launches they are (-1: any), once results are the same with and without
 // fusion.
 static void expect(const char *text, bool open, const char *groups, int nlaunch)
 {
-    Case c;
-    open_case(&c, text, open);
-    const void *want = run(&c, true), *have = run(&c, false);
+    Case c = {0};
+    Target gpu;
+    const void *want, *have;
+    assert_true(target_cuda(&gpu, "sm_90a"));
+    case_open(&c.head, gpu, (const char *const[]){text, NULL}, open);
+    case_run(&c.head, true, describe, &c, &want);
+    case_run(&c.head, false, describe, &c, &have);
     assert_string_equal(c.groups, groups);
-    assert_memory_equal(have, want, (size_t)graph_value_bytes(c.graph->outputs.at[0]));
+    assert_memory_equal(have, want, (size_t)graph_value_bytes(c.head.graph->outputs.at[0]));
     if (nlaunch >= 0 && c.nlaunch != nlaunch) fail_msg("%d launches: %s", c.nlaunch, c.groups);
-    arena_free(&c.arena);
+    arena_free(&c.head.arena);
 }
 
 #define PART(from, to) "slice(x; starts = (" #from ",), ends = (" #to ",), axes = (2,))"
