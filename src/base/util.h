@@ -47,5 +47,12 @@ static inline bool mul_i64(int64_t a, int64_t b, int64_t *out)
 {
     return !__builtin_mul_overflow(a, b, out);
 }
+// Whether x is an integer of which doubles have the neighbours too, and which.
+static inline bool whole_f64(double x, int64_t *out)
+{
+    if (!(x > -0x1p53 && x < 0x1p53)) return false;
+    *out = (int64_t)x;
+    return (double)*out == x;
+}
 
 #endif

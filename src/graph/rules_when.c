@@ -14,7 +14,8 @@ static Value binding_value(Instance *in, const Binding *b)
     if (b->attr) return *b->attr;
     if (!b->value) return value_none();
     if (match_constant(b->value, &x))
-        return dtype_is_float(b->value->type) ? value_float(x) : value_int((int64_t)x);
+        return dtype_is_float(b->value->type) ? value_float(x)
+                                              : value_int(dtype_load_i64(DT_F64, &x));
     Value v = {.kind = V_TENSOR};
     v.u.tensor = value_leaf(in, b->value, b->name);
     return v;

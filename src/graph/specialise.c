@@ -65,9 +65,9 @@ static bool attr_from_input(Specialiser *s, const Node *param, const GraphValue 
     Value *out = NEW(s->to->arena, Value);
     *out = list ? value_tuple(s->to->arena, (int)n, NULL) : element_value(v, 0);
     for (int64_t i = 0; list && i < n; i++) out->u.tuple.at[i] = element_value(v, i);
-    bool whole =
-        out->kind == V_FLOAT && is_type_named(type, "int") && out->u.f == (double)(int64_t)out->u.f;
-    if (whole) *out = value_int((int64_t)out->u.f);
+    int64_t whole;
+    if (out->kind == V_FLOAT && is_type_named(type, "int") && whole_f64(out->u.f, &whole))
+        *out = value_int(whole);
     map_put(s->to->arena, attrs, param->u.sym, out);
     return true;
 }

@@ -57,21 +57,17 @@ int size_compare(const Node *x, const Node *y)
 
 static Node *lift(Arena *a, Node *n);
 
-static bool whole(double f)
-{
-    return f == (double)(int64_t)f && f > -9e15 && f < 9e15;
-}
-
 // floor(n) of a real that is no integer: a quotient, or a product with 1 / k.
 static Node *lift_floor(Arena *a, Node *n)
 {
+    int64_t k;
     Node *x = lift(a, n), *y;
     if (x || n->nkid != 2 || !dtype_is_float((DType)n->type)) return x;
     x = lift(a, n->kid[0]);
     if (!x) return NULL;
     if (n->kind == N_DIV) y = lift(a, n->kid[1]);
     else if (n->kind != N_MUL || n->kid[1]->kind != N_FLOAT || n->kid[1]->u.f <= 0) return NULL;
-    else y = whole(1 / n->kid[1]->u.f) ? node_i64(a, (int64_t)(1 / n->kid[1]->u.f)) : NULL;
+    else y = whole_f64(1 / n->kid[1]->u.f, &k) ? node_i64(a, k) : NULL;
     return y ? node_fold(a, node_binary(a, N_DIV, x, y)) : NULL;
 }
 
@@ -91,10 +87,11 @@ static Node *lift_cast(Arena *a, Node *n)
 
 static Node *lift(Arena *a, Node *n)
 {
+    int64_t k;
     bool real = dtype_is_float((DType)n->type), boolean = n->type == DT_BOOL;
     if (n->lanes > 1 || n->nkid > 3) return NULL;
     if (n->kind == N_INT) return boolean ? n : node_i64(a, n->u.i);
-    if (n->kind == N_FLOAT) return whole(n->u.f) ? node_i64(a, (int64_t)n->u.f) : NULL;
+    if (n->kind == N_FLOAT) return whole_f64(n->u.f, &k) ? node_i64(a, k) : NULL;
     if (n->kind == N_VARREF) return size_is(n) ? n : NULL;
     if (n->kind == N_CAST) return lift_cast(a, n);
     if (n->kind == N_INTRIN && intrinsic_id(n->u.intr) == INTR_FLOOR)

@@ -297,8 +297,10 @@ bool f_cast(Eval *e, const Args *a, Value *out)
     Node *x;
     if (!eval_expr(e, KID(a->call, CALL, callee), &t)) return false;
     DType type = t.u.dtype.type;
-    if (v.kind == V_FLOAT && !dtype_is_float(type)) {
-        *out = value_int((int64_t)v.u.f);
+    if (v.kind == V_FLOAT && dtype_is_int(type)) {
+        int64_t bits;
+        dtype_store_f64(type, &bits, v.u.f);
+        *out = value_int(dtype_load_i64(type, &bits));
         return true;
     }
     if (value_is_known(&v) || v.kind == V_BOOL) {

@@ -88,10 +88,7 @@ bool eval_int(Eval *e, Loc loc, Value v, const char *what, int64_t *out)
         *out = v.u.i;
         return true;
     }
-    if (v.kind == V_FLOAT && v.u.f == floor(v.u.f) && fabs(v.u.f) < 1e15) {
-        *out = (int64_t)v.u.f;
-        return true;
-    }
+    if (v.kind == V_FLOAT && whole_f64(v.u.f, out)) return true;
     if (eval_guess(e, loc, v, out)) return true;
     return eval_fail(e, loc, "%s must be an integer known at compile time, found %s", what,
                      value_kind_name(v.kind));
