@@ -128,8 +128,9 @@ static heald_status take_samples(Clock *c, const TimingOptions *o, Timing *out, 
     s = record_batch(c, out->batch, e);
     if (s) return s;
     double sample_s = (double)max_i64(first, 1) * out->batch * 1e-9;
-    int64_t affordable = (int64_t)(budget / sample_s);
-    int64_t nsample = max_i64(MIN_SAMPLES, min_i64(affordable, MAX_SAMPLES));
+    double affordable = budget / sample_s;
+    int64_t nsample = affordable < MAX_SAMPLES ? (int64_t)affordable : MAX_SAMPLES;
+    nsample = max_i64(MIN_SAMPLES, nsample);
     if (o->nsample > 0) nsample = min_i64(o->nsample, MAX_SAMPLES);
     double at[MAX_SAMPLES];
     int n = 0;

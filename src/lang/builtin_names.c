@@ -11,12 +11,14 @@
 typedef struct KnownMath {
     const char *name;
     double (*one)(double);
+    bool whole; // of an integer it is one: itself, or its magnitude
 } KnownMath;
 
 static const KnownMath known_math[] = {
-    {"sqrt", sqrt}, {"exp", exp},     {"log", log},   {"log2", log2}, {"tanh", tanh},
-    {"erf", erf},   {"sin", sin},     {"cos", cos},   {"abs", fabs},  {"floor", floor},
-    {"ceil", ceil}, {"trunc", trunc}, {"rint", rint},
+    {"sqrt", sqrt, false}, {"exp", exp, false},    {"log", log, false},  {"log2", log2, false},
+    {"tanh", tanh, false}, {"erf", erf, false},    {"sin", sin, false},  {"cos", cos, false},
+    {"abs", fabs, true},   {"floor", floor, true}, {"ceil", ceil, true}, {"trunc", trunc, false},
+    {"rint", rint, false},
 };
 
 static const KnownMath *math_of(const char *name)
@@ -34,11 +36,11 @@ bool builtin_known_math(const char *name)
 bool builtin_known_math_apply(const char *name, int n, const Value *at, Value *out)
 {
     if (n != 1 || (at[0].kind != V_INT && at[0].kind != V_FLOAT)) return false;
-    double x = at[0].kind == V_INT ? (double)at[0].u.i : at[0].u.f;
-    double y = math_of(name)->one(x);
-    bool whole = at[0].kind == V_INT && (name[0] == 'a' || name[0] == 'f' || name[0] == 'c') &&
-                 strcmp(name, "cos") != 0;
-    *out = whole ? value_int((int64_t)y) : value_float(y);
+    const KnownMath *m = math_of(name);
+    int64_t i = at[0].u.i;
+    if (at[0].kind == V_FLOAT) *out = value_float(m->one(at[0].u.f));
+    else if (!m->whole) *out = value_float(m->one((double)i));
+    else *out = value_int(m->one == fabs && i < 0 ? (int64_t)(0 - (uint64_t)i) : i);
     return true;
 }
 

@@ -358,7 +358,7 @@ bool bind_result_type(Eval *e, Node *param, DType *type, int *rank, Value *dims)
                          EVAL_MAX_RANK);
     for (int i = 0; i < *rank; i++) {
         dims[i] = d.u.tuple.at[i];
-        if (dims[i].kind == V_FLOAT) dims[i] = value_int((int64_t)dims[i].u.f);
+        if (dims[i].kind == V_FLOAT) dims[i] = value_int(dtype_load_i64(DT_F64, &dims[i].u.f));
         if (dims[i].kind == V_INT && dims[i].u.i < 0)
             return eval_fail(e, param->loc, "axis %d of '%s' would have extent %lld", i,
                              param->u.sym, (long long)dims[i].u.i);
