@@ -350,8 +350,8 @@ static bool moves_rows(const Fuser *f, const GraphNode *n)
     return f->target->kind != TARGET_CPU && node_moves_rows(f->g, n);
 }
 
-// Whether what moves elements gives each at most once. A part of a tensor keeps sums on GPUs from
-// copying rows as they lie, unless something else does anyway.
+// Whether what moves elements gives each at most once. A part of a tensor that is no rows keeps
+// sums on GPUs from copying rows as they lie, unless something else does anyway.
 static bool is_read_once(const Fuser *f, const Group *p, const GraphNode *n, bool first)
 {
     if (n->op->bijective) return true;

@@ -18,6 +18,8 @@
 #include "base/os.h"
 #include "device/fake_driver.h"
 #include "runtime/cuda.h"
+#include "runtime/plan.h"
+#include "runtime/tensor.h"
 
 static Arena arena;
 static const char *driver_path, *driver_folder;
@@ -95,6 +97,34 @@ static inline const char *build_driver(void)
     char *folder = path_join(&arena, dir, "heald-driver-XXXXXX");
     driver_folder = mkdtemp(folder);
     return driver_folder ? build_driver_as("-DFAKE_CUDA") : NULL;
+}
+
+// A plan of one input and one output, of 16 numbers, on the stand-in.
+typedef struct Rig {
+    Device *device;
+    PlanRunner *runner;
+    heald_tensor *in, *out;
+} Rig;
+
+static inline Rig rig(const Plan *p, const RunOptions *o)
+{
+    Rig g = {.device = open_device()};
+    const int64_t dims[] = {16};
+    assert_int_equal(plan_runner_create(p, g.device, o, &g.runner, &error), HEALD_OK);
+    assert_int_equal(tensor_create_on(g.device, DT_I32, 1, dims, &g.in, &error), HEALD_OK);
+    assert_int_equal(tensor_create_on(g.device, DT_I32, 1, dims, &g.out, &error), HEALD_OK);
+    memset(g.in->data, 0, 64);
+    return g;
+}
+
+static inline void rig_close(Rig *g)
+{
+    heald_tensor_release(g->in);
+    heald_tensor_release(g->out);
+    plan_runner_destroy(g->runner);
+    device_close(g->device);
+    assert_int_equal(fake->live, 0);
+    assert_int_equal(fake->graphs, 0);
 }
 
 static inline int run_with_fake_driver(const struct CMUnitTest *tests, size_t n, const char *group)

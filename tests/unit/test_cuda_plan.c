@@ -229,33 +229,6 @@ static Plan *two_branches(int length)
     return p;
 }
 
-typedef struct Rig {
-    Device *device;
-    PlanRunner *runner;
-    heald_tensor *in, *out;
-} Rig;
-
-static Rig rig(const Plan *p, const RunOptions *o)
-{
-    Rig g = {.device = open_device()};
-    const int64_t dims[] = {16};
-    assert_int_equal(plan_runner_create(p, g.device, o, &g.runner, &error), HEALD_OK);
-    assert_int_equal(tensor_create_on(g.device, DT_I32, 1, dims, &g.in, &error), HEALD_OK);
-    assert_int_equal(tensor_create_on(g.device, DT_I32, 1, dims, &g.out, &error), HEALD_OK);
-    memset(g.in->data, 0, 64);
-    return g;
-}
-
-static void rig_close(Rig *g)
-{
-    heald_tensor_release(g->in);
-    heald_tensor_release(g->out);
-    plan_runner_destroy(g->runner);
-    device_close(g->device);
-    assert_int_equal(fake->live, 0);
-    assert_int_equal(fake->graphs, 0);
-}
-
 static heald_status run(Rig *g)
 {
     return plan_run_tensors(g->runner, &g->in, &g->out, &error);

@@ -115,29 +115,11 @@ static void ignore(void *user, int step, const char *name, int64_t ns)
     (void)user, (void)step, (void)name, (void)ns;
 }
 
-typedef struct Rig {
-    Device *device;
-    PlanRunner *runner;
-    heald_tensor *in, *out;
-} Rig;
-
-static Rig rig(const RunOptions *o)
+static Rig chain_rig(const RunOptions *o)
 {
-    Rig g = {.device = open_device()};
-    const int64_t dims[] = {16};
-    assert_int_equal(plan_runner_create(chain(), g.device, o, &g.runner, &error), HEALD_OK);
-    assert_int_equal(tensor_create_on(g.device, DT_I32, 1, dims, &g.in, &error), HEALD_OK);
-    assert_int_equal(tensor_create_on(g.device, DT_I32, 1, dims, &g.out, &error), HEALD_OK);
+    Rig g = rig(chain(), o);
     profiler->pushes = profiler->pops = profiler->depth = profiler->deepest = 0;
     return g;
-}
-
-static void rig_close(Rig *g)
-{
-    heald_tensor_release(g->in);
-    heald_tensor_release(g->out);
-    plan_runner_destroy(g->runner);
-    device_close(g->device);
 }
 
 static void expect_ranges(int n)
@@ -152,7 +134,7 @@ static void expect_ranges(int n)
 static void test_plan(void **state)
 {
     (void)state;
-    Rig g = rig(NULL);
+    Rig g = chain_rig(NULL);
     for (int i = 0; i < 2; i++)
         assert_int_equal(plan_run_tensors(g.runner, &g.in, &g.out, &error), HEALD_OK);
     assert_int_equal(profiler->pushes, 0); // only when it is profiled
@@ -166,7 +148,7 @@ static void test_without_graphs(void **state)
 {
     (void)state;
     setenv("HEALD_CUDA_GRAPH", "0", 1);
-    Rig g = rig(&(RunOptions){.profile = ignore});
+    Rig g = chain_rig(&(RunOptions){.profile = ignore});
     assert_int_equal(plan_run_tensors(g.runner, &g.in, &g.out, &error), HEALD_OK);
     expect_ranges(COUNT(names));
     rig_close(&g);
@@ -182,11 +164,11 @@ static void test_ends_early(void **state)
 {
     (void)state;
     int asked = 0;
-    Rig g = rig(&(RunOptions){.profile = ignore, .cancel = before_the_third, .user = &asked});
+    Rig g = chain_rig(&(RunOptions){.profile = ignore, .cancel = before_the_third, .user = &asked});
     assert_int_equal(plan_run_tensors(g.runner, &g.in, &g.out, &error), HEALD_CANCELLED);
     expect_ranges(2);
     rig_close(&g);
-    g = rig(&(RunOptions){.profile = ignore});
+    g = chain_rig(&(RunOptions){.profile = ignore});
     set("LAUNCH", 1);
     assert_int_not_equal(plan_run_tensors(g.runner, &g.in, &g.out, &error), HEALD_OK);
     expect_ranges(1);
